@@ -1,43 +1,45 @@
 /**
- * Large bodies to whoever has one: read, asked of a backend, let go. Where the work is done is another's (workers.ts): in
- * the gateway on another thread, in a simulation, which has none, on the spot.
+ * Large request bodies: they are read, encoded for a backend, and freed. A `BodyExecutor` does the work: in the gateway on another
+ * thread (workers.ts), in a simulation on the same one.
  */
-import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
+import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
-import { type BackendModel, distantExchange, type Exchange } from "../wire/exchange.ts"
-import { answer, type Answer, type DecodeTerms, Desk, type Question } from "./desk.ts"
+import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
+import type { BackendModel } from "../wire/protocol.ts"
+import { type Exchange, remoteExchange } from "../wire/exchange.ts"
+import { type BodyCommand, BodyProcessor, type BodyReply, type DecodeOptions, execute } from "./body-processor.ts"
 
-/** Somebody who answers, for an account where there is a queue; a Failure where there is no room, or the body was lost. */
-export interface Clerk {
-  ask(question: Question, accountId: string): Promise<Answer | Failure>
+/** Executes commands, queued by account. A Failure where there is no room or the body was lost. */
+export interface BodyExecutor {
+  ask(command: BodyCommand, accountId: string): Promise<BodyReply | Failure>
   free(id: number): void
 }
 
-/** A body that names a model. */
-export interface LargeBody extends Disposable {
+/** A body whose model is known. */
+interface LargeBody extends Disposable {
   readonly model: string
-  /** Without its conversation. */
-  decode(terms: DecodeTerms): Promise<ModelRequest | Failure>
-  /** `request` is what it was decoded to. */
+  /** The request without its conversation. */
+  decode(terms: DecodeOptions): Promise<ModelRequest | Failure>
+  /** `request` is the result of `decode`. */
   exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): Promise<Exchange | Failure>
 }
 
 export class LargeBodies {
-  readonly #clerk: Clerk
+  readonly #executor: BodyExecutor
   #ids = 0
 
-  constructor(clerk: Clerk) {
-    this.#clerk = clerk
+  constructor(clerk: BodyExecutor) {
+    this.#executor = clerk
   }
 
-  /** The bytes are the clerk's from now on. */
+  /** The executor owns the bytes from now on. */
   async read(bytes: Uint8Array<ArrayBuffer>, accountId: string, endpoint: Endpoint): Promise<LargeBody | Failure> {
     const id = ++this.#ids
-    const ask = <Type extends Question["type"]>(question: Extract<Question, { type: Type }>) =>
-      this.#ask(question, accountId)
+    const ask = <Type extends BodyCommand["type"]>(command: Extract<BodyCommand, { type: Type }>) =>
+      this.#ask(command, accountId)
     const read = await ask({ type: "read", id, bytes, endpoint })
     if (read instanceof Failure) {
-      this.#clerk.free(id)
+      this.#executor.free(id)
       return read
     }
     return {
@@ -48,41 +50,81 @@ export class LargeBodies {
       },
       async exchange(request, { format, model }, takes) {
         const terms = { backend: { format, model }, takes }
-        const told = await ask({ type: "meet", id, terms })
-        if (told instanceof Failure) return told
-        return distantExchange(request, terms.backend, told.met.prompt, async (encoding) => {
+        const reply = await ask({ type: "translate", id, terms })
+        if (reply instanceof Failure) return reply
+        return remoteExchange(request, terms.backend, reply.translation.prompt, async (encoding) => {
           const found = await ask({ type: "write", id, terms: { ...terms, ...encoding } })
           return found instanceof Failure ? found : found.written
         })
       },
-      [Symbol.dispose]: () => this.#clerk.free(id),
+      [Symbol.dispose]: () => this.#executor.free(id),
     }
   }
 
-  async #ask<Type extends Question["type"]>(
-    question: Extract<Question, { type: Type }>,
+  async #ask<Type extends BodyCommand["type"]>(
+    command: Extract<BodyCommand, { type: Type }>,
     accountId: string,
-  ): Promise<Extract<Answer, { type: Type }> | Failure> {
-    const told = await this.#clerk.ask(question, accountId)
-    if (told instanceof Failure) return told
-    if (told.type === "refused") return new Failure(told.refusal.code, told.refusal.detail)
-    if (isAnswerTo(question.type, told)) return told
-    throw new Error(`a desk that was asked to ${question.type} says ${told.type}`)
+  ): Promise<Extract<BodyReply, { type: Type }> | Failure> {
+    const reply = await this.#executor.ask(command, accountId)
+    if (reply instanceof Failure) return reply
+    if (reply.type === "refused") return new Failure(reply.refusal.code, reply.refusal.detail)
+    if (isReplyTo(command.type, reply)) return reply
+    throw new Error(`a body processor that was asked to ${command.type} replied to ${reply.type}`)
   }
 }
 
-const isAnswerTo = <Type extends Answer["type"]>(type: Type, told: Answer): told is Extract<Answer, { type: Type }> =>
-  told.type === type
+const isReplyTo = <Type extends BodyReply["type"]>(
+  type: Type,
+  reply: BodyReply,
+): reply is Extract<BodyReply, { type: Type }> => reply.type === type
 
-/** Answers on the spot. */
-export class DirectClerk implements Clerk {
-  readonly #desk = new Desk()
+/** Executes commands on the same thread. */
+export class InlineBodyExecutor implements BodyExecutor {
+  readonly #processor = new BodyProcessor()
 
-  async ask(question: Question): Promise<Answer> {
-    return answer(this.#desk, question)
+  async ask(command: BodyCommand): Promise<BodyReply> {
+    return execute(this.#processor, command)
   }
 
   free(id: number): void {
-    this.#desk.free(id)
+    this.#processor.free(id)
+  }
+}
+
+const HALF_LIFE_MS = 10_000
+/** Smaller amounts are forgotten. One body costs far more. */
+const NOTHING = 0.01
+const MOST_ACCOUNTS = 10_000
+
+interface Used {
+  readonly amount: number
+  readonly at: number
+}
+
+/** Each account's recent use of a resource, in milliseconds or in number. Use decays by half every ten seconds. */
+export class RecentUse {
+  readonly #clock: Clock
+  /** The latest user comes last. */
+  readonly #accounts = new Map<string, Used>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  by(accountId: string): number {
+    const used = this.#accounts.get(accountId)
+    if (used === undefined) return 0
+    const amount = used.amount * 0.5 ** ((this.#clock.monotonic() - used.at) / HALF_LIFE_MS)
+    return amount < NOTHING ? 0 : amount
+  }
+
+  add(accountId: string, amount: number): void {
+    const used = { amount: this.by(accountId) + amount, at: this.#clock.monotonic() }
+    this.#accounts.delete(accountId)
+    this.#accounts.set(accountId, used)
+    for (const [oldest] of this.#accounts) {
+      if (this.#accounts.size <= MOST_ACCOUNTS && this.by(oldest) > 0) break
+      this.#accounts.delete(oldest)
+    }
   }
 }

@@ -1,6 +1,6 @@
 /**
- * What is told of a large request: all that reading answers and admission need of it, in a bounded size. The conversation
- * and long texts are left out; names of tools stay, because answers are written with them.
+ * The part of a large request that leaves its thread: what admission and the reading of responses need, in a bounded size. The
+ * conversation and long texts are left out. Names of tools stay, because responses are written with them.
  */
 import type { Json, JsonObject } from "../language/json.ts"
 import type { Prompt, Tool, ToolCallPart } from "../language/prompt.ts"
@@ -8,20 +8,20 @@ import type { ModelRequest, SentDocument, SentMedia } from "../language/request.
 import { Failure } from "../failure/failure.ts"
 import { clientNames, toolsOf } from "../wire/responses/tools.ts"
 
-/** UTF-16 units: of a name of a model, a tool or a field. */
+/** UTF-16 units of the name of a model, a tool or a field. */
 export const LONGEST_NAME = 512
-const MOST_NAMES = 2_000
+const MAX_NAMES = 2_000
 /** About as much JSON: a field, and all fields together. */
 const LONGEST_FIELD = 16_384
 const LONGEST_BODY = 65_536
-const MOST_SCALARS = 16
+const MAX_SCALARS = 16
 const LONGEST_SCALAR = 64
 const LONGEST_TEXT = 1_024
-const MOST_FIELDS = 100
-const MOST_STOPS = 64
-const MOST_SOURCES = 1_000
+const MAX_FIELDS = 100
+const MAX_STOPS = 64
+const MAX_SOURCES = 1_000
 
-/** What an answer repeats, or is read by, comes before the rest. */
+/** Fields that responses repeat, or that the reading of responses needs, come first. */
 const READ = [
   "tools",
   "tool_choice",
@@ -38,7 +38,7 @@ const READ = [
 const LEFT_OUT = new Set(["messages", "input", "prompt", "suffix", "system", "instructions", "model"])
 
 const tooManyNames = new Failure("request.invalid_request", {
-  message: `A request of this size may name at most ${MOST_NAMES} tools, each in at most ${LONGEST_NAME} characters.`,
+  message: `A request of this size may name at most ${MAX_NAMES} tools, each in at most ${LONGEST_NAME} characters.`,
 })
 
 export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
@@ -48,13 +48,13 @@ export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
   const kept = [...READ.filter((field) => fields.includes(field)), ...fields.filter((field) => !READ.includes(field))]
   const pruned: JsonObject = {}
   let left = LONGEST_BODY
-  for (const field of kept.slice(0, MOST_FIELDS)) {
+  for (const field of kept.slice(0, MAX_FIELDS)) {
     const value = shortened(body[field], Math.min(LONGEST_FIELD, left))
     left -= field.length + size(value)
     pruned[field] = value
   }
   if (request.endpoint === "responses") {
-    const names = toldTools(body)
+    const names = toolDefinitionsIn(body)
     if (names === undefined) return tooManyNames
     pruned["input"] = [{ type: "additional_tools", tools: names }]
     if (pruned["tools"] !== body["tools"]) pruned["tools"] = names
@@ -63,19 +63,19 @@ export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
   const { allowed, blocked } = webSearch.domains
   if (size([allowed ?? null, blocked].flat()) > LONGEST_FIELD)
     return new Failure("request.invalid_request", { message: "The lists of domains are too long." })
-  const sources = [...webSearch.clientSources].filter((source) => source.length <= LONGEST_TEXT).slice(0, MOST_SOURCES)
+  const sources = [...webSearch.clientSources].filter((source) => source.length <= LONGEST_TEXT).slice(0, MAX_SOURCES)
   return { ...request, body: pruned, webSearch: { ...webSearch, clientSources: new Set(sources) } }
 }
 
-/** So many documents are looked into; of the others only the counts are of use. */
-const MOST_DOCUMENTS = 20
+/** Only this many documents are measured; of the others the counts are enough. */
+const MAX_DOCUMENTS = 20
 
-/** A file is handed on as a blob, which threads share. */
+/** A file becomes a blob, which threads share. */
 function prunedMedia({ documents, ...media }: SentMedia): SentMedia {
   const first = documents
-    .slice(0, MOST_DOCUMENTS)
+    .slice(0, MAX_DOCUMENTS)
     .map((one) => (typeof one.pdf === "string" ? { ...one, pdf: new Blob([one.pdf]) } : one))
-  const others = documents.slice(MOST_DOCUMENTS)
+  const others = documents.slice(MAX_DOCUMENTS)
   const kinds = [{ known: true }, { known: false }, { known: false, remote: true }]
   const together = kinds.flatMap(({ known, remote = false }): SentDocument[] => {
     const some = others.filter((one) => one.known === known && (one.remote ?? false) === remote)
@@ -85,7 +85,7 @@ function prunedMedia({ documents, ...media }: SentMedia): SentMedia {
   return { ...media, documents: [...first, ...together] }
 }
 
-/** The same names of tools in the same order, so that they are written and read alike on both sides. */
+/** Keeps the tools' names in their order, so that both threads map them alike. */
 export function prunedPrompt(prompt: Prompt): Prompt | Failure {
   const tools = prompt.tools.map(named)
   const offered = new Set(tools.flatMap((tool) => (tool.type === "web-search" ? [] : [tool.name])))
@@ -96,7 +96,7 @@ export function prunedPrompt(prompt: Prompt): Prompt | Failure {
   }
   const chosen = prompt.toolChoice?.kind === "tool" ? [prompt.toolChoice.name] : []
   const names = [...offered, ...called, ...chosen]
-  if (tools.length + called.size > MOST_NAMES || names.some((name) => name.length > LONGEST_NAME)) return tooManyNames
+  if (tools.length + called.size > MAX_NAMES || names.some((name) => name.length > LONGEST_NAME)) return tooManyNames
   const parts = [...called].map((name): ToolCallPart => ({
     type: "tool-call",
     id: "",
@@ -109,7 +109,7 @@ export function prunedPrompt(prompt: Prompt): Prompt | Failure {
     instructions: [],
     turns: parts.length === 0 ? [] : [{ role: "assistant", parts }],
     tools,
-    stopSequences: prompt.stopSequences.filter((stop) => stop.length <= LONGEST_TEXT).slice(0, MOST_STOPS),
+    stopSequences: prompt.stopSequences.filter((stop) => stop.length <= LONGEST_TEXT).slice(0, MAX_STOPS),
     output: undefined,
   }
 }
@@ -122,15 +122,15 @@ function named(tool: Tool): Tool {
     : { type: "function", name, description: undefined, parameters: {}, strict: undefined }
 }
 
-/** The tools that a client of the responses format named, however it did. */
-function toldTools(body: JsonObject): JsonObject[] | undefined {
+/** The definitions of tools in a request of the responses format. */
+function toolDefinitionsIn(body: JsonObject): JsonObject[] | undefined {
   const names = [...clientNames(body).values()]
-  if (toolsOf(body).length > MOST_NAMES || names.length > MOST_NAMES) return undefined
+  if (toolsOf(body).length > MAX_NAMES || names.length > MAX_NAMES) return undefined
   if (names.some(({ name, namespace = "" }) => name.length + namespace.length > LONGEST_NAME)) return undefined
   return names.map(({ name, namespace }) => ({ name, ...(namespace !== undefined && { namespace }) }))
 }
 
-/** A value as it is, or what is left of a long one: there is one, and what it begins with. */
+/** A short value unchanged. Of a long one, its presence and its beginning. */
 function shortened(value: Json | undefined, longest: number): Json {
   if (typeof value === "string") return value.slice(0, LONGEST_TEXT)
   if (typeof value !== "object" || value === null) return value ?? null
@@ -138,16 +138,16 @@ function shortened(value: Json | undefined, longest: number): Json {
   return Array.isArray(value) ? [{}] : scalarsOf(value)
 }
 
-/** The first of what is no object and no list, such as the kind of thinking that is asked for. */
+/** The first scalar fields, such as the requested kind of thinking. */
 const scalarsOf = (value: JsonObject): JsonObject =>
   Object.fromEntries(
     Object.entries(value)
       .filter(([name, inner]) => name.length <= LONGEST_NAME && (typeof inner !== "object" || inner === null))
-      .slice(0, MOST_SCALARS)
+      .slice(0, MAX_SCALARS)
       .map(([name, inner]) => [name, typeof inner === "string" ? inner.slice(0, LONGEST_SCALAR) : inner]),
   )
 
-/** About what it takes as JSON; no further than it matters. */
+/** The approximate length as JSON. Counting stops past the limit. */
 function size(value: Json): number {
   if (typeof value === "string") return value.length + 2
   if (typeof value !== "object" || value === null) return 8

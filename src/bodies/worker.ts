@@ -1,16 +1,16 @@
 /**
- * A desk in a worker of its own. It answers one question after the other; a bug that one of them meets is told as such, for
- * the other bodies here are not to suffer from it.
+ * A body processor in a worker thread. It executes one command after the other. A bug in one command is reported as a reply, so that
+ * the other bodies on this thread are not affected.
  */
-import { answer, Desk, type Question } from "./desk.ts"
+import { execute, BodyProcessor, type BodyCommand } from "./body-processor.ts"
 
 declare const self: Worker
 
-const desk = new Desk()
+const processor = new BodyProcessor()
 
-function answered(question: Question): ReturnType<typeof answer> | { readonly crashed: string } {
+function answered(command: BodyCommand): ReturnType<typeof execute> | { readonly crashed: string } {
   try {
-    return answer(desk, question)
+    return execute(processor, command)
   } catch (error) {
     return { crashed: error instanceof Error ? (error.stack ?? error.message) : String(error) }
   }
@@ -18,8 +18,8 @@ function answered(question: Question): ReturnType<typeof answer> | { readonly cr
 
 self.addEventListener(
   "message",
-  ({ data }: MessageEvent<Question | { readonly type: "free"; readonly id: number }>) => {
-    if (data.type === "free") desk.free(data.id)
+  ({ data }: MessageEvent<BodyCommand | { readonly type: "free"; readonly id: number }>) => {
+    if (data.type === "free") processor.free(data.id)
     else self.postMessage(answered(data), [])
   },
 )

@@ -1,23 +1,22 @@
 /**
- * Large bodies on threads of their own, because parsing cannot let go of its thread. A worker answers one question at a
- * time, next for the account that has used least of the workers' time lately: turns by bodies would give whoever sends the
- * worst body most of it. A worker that takes too long is ended, and what lay there is lost. Milliseconds.
+ * Runs large bodies on threads of their own, because parsing cannot yield. A worker executes one command at a time. The account with
+ * the least recent use of the workers comes next: turns by body would give most of the time to the account with the worst bodies. A
+ * worker that takes too long is terminated, and its bodies are lost. Milliseconds.
  */
 import { type Clock, systemClock, type Timer } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
-import type { Clerk } from "./bodies.ts"
-import type { Answer, Question } from "./desk.ts"
-import { RecentUse } from "./recent-use.ts"
+import { type BodyExecutor, RecentUse } from "./bodies.ts"
+import type { BodyReply, BodyCommand } from "./body-processor.ts"
 
 export interface WorkersOptions {
   readonly log: Log
   readonly workers: number
   /** How long a body may wait for its turn. */
   readonly waitMs: number
-  /** How long one question may take. */
+  /** How long one command may take. */
   readonly turnMs?: number
-  /** After so long without a body a worker is ended, and gives its memory back. */
+  /** A worker without bodies is terminated after this time, which frees its memory. */
   readonly idleMs?: number
   readonly clock?: Clock
 }
@@ -27,9 +26,9 @@ const IDLE_MS = 30_000
 const MOST_WAITING = 64
 
 interface Job {
-  readonly question: Question
+  readonly command: BodyCommand
   readonly accountId: string
-  readonly settle: (answer: Answer | Failure) => void
+  readonly settle: (answer: BodyReply | Failure) => void
   readonly crash: (error: Error) => void
   wait?: Timer
 }
@@ -41,177 +40,177 @@ interface Job {
 const compiled = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
 const workerUrl = new URL(compiled ? "./bodies/worker.js" : "./worker.ts", import.meta.url)
 
-export class BodyWorkers implements Clerk {
+export class BodyWorkers implements BodyExecutor {
   readonly #options: WorkersOptions
   readonly #clock: Clock
-  readonly #seats: Seat[]
-  /** Where a body lies. */
-  readonly #seatOf = new Map<number, Seat>()
+  readonly #slots: WorkerSlot[]
+  /** The slot of each body. */
+  readonly #slotOf = new Map<number, WorkerSlot>()
   readonly #used: RecentUse
   /** Bodies to be read, by account. */
   readonly #waiting = new Map<string, Job[]>()
-  #waits = 0
+  #waitingCount = 0
 
   constructor(options: WorkersOptions) {
     this.#options = options
     this.#clock = options.clock ?? systemClock
     const { turnMs = TURN_MS, idleMs = IDLE_MS, workers, log } = options
     this.#used = new RecentUse(this.#clock)
-    const next = (seat: Seat) => this.#next(seat)
+    const next = (slot: WorkerSlot) => this.#runNext(slot)
     const used = (accountId: string, ms: number) => this.#used.add(accountId, ms)
     const lost = (ids: Iterable<number>) => {
-      for (const id of ids) this.#seatOf.delete(id)
+      for (const id of ids) this.#slotOf.delete(id)
     }
-    this.#seats = Array.from(
+    this.#slots = Array.from(
       { length: workers },
-      () => new Seat({ clock: this.#clock, log, turnMs, idleMs, next, used, lost }),
+      () => new WorkerSlot({ clock: this.#clock, log, turnMs, idleMs, next, used, lost }),
     )
   }
 
   /** Bodies that wait to be read. */
   get waiting(): number {
-    return this.#waits
+    return this.#waitingCount
   }
 
-  ask(question: Question, accountId: string): Promise<Answer | Failure> {
+  ask(command: BodyCommand, accountId: string): Promise<BodyReply | Failure> {
     return new Promise((settle, crash) => {
-      const job: Job = { question, accountId, settle, crash }
-      if (question.type === "read") return this.#queue(job)
-      const seat = this.#seatOf.get(question.id)
-      if (seat === undefined) settle(noRoom())
-      else seat.put(job)
+      const job: Job = { command, accountId, settle, crash }
+      if (command.type === "read") return this.#queue(job)
+      const slot = this.#slotOf.get(command.id)
+      if (slot === undefined) settle(noRoom())
+      else slot.enqueue(job)
     })
   }
 
   free(id: number): void {
-    this.#seatOf.get(id)?.free(id)
-    this.#seatOf.delete(id)
+    this.#slotOf.get(id)?.free(id)
+    this.#slotOf.delete(id)
   }
 
   stop(): void {
-    for (const seat of this.#seats) seat.end("stopped")
+    for (const slot of this.#slots) slot.end("stopped")
   }
 
   #queue(job: Job): void {
-    const free = this.#seats.find(({ isFree }) => isFree)
+    const free = this.#slots.find(({ isFree }) => isFree)
     if (free !== undefined) return this.#read(free, job)
-    if (this.#waits >= MOST_WAITING) return job.settle(noRoom())
-    this.#waits++
+    if (this.#waitingCount >= MOST_WAITING) return job.settle(noRoom())
+    this.#waitingCount++
     const own = this.#waiting.get(job.accountId)
     if (own === undefined) this.#waiting.set(job.accountId, [job])
     else own.push(job)
     job.wait = this.#clock.after(this.#options.waitMs, () => {
-      this.#leave(job)
+      this.#dequeue(job)
       job.settle(noRoom())
     })
   }
 
-  /** Of accounts that have used as much, what was begun goes before what is to be read. */
-  #next(seat: Seat): void {
+  /** Among accounts with equal use, queued commands go before new bodies. */
+  #runNext(slot: WorkerSlot): void {
     const first = [...this.#waiting.values()].flatMap(([job]) => job ?? [])
     let next: Job | undefined
-    for (const job of [...seat.begun, ...first])
+    for (const job of [...slot.queued, ...first])
       if (next === undefined || this.#used.by(job.accountId) < this.#used.by(next.accountId)) next = job
     if (next === undefined) return
-    if (next.question.type !== "read") return seat.goOn(next)
-    this.#leave(next)
-    this.#read(seat, next)
+    if (next.command.type !== "read") return slot.resume(next)
+    this.#dequeue(next)
+    this.#read(slot, next)
   }
 
-  #leave(job: Job): void {
+  #dequeue(job: Job): void {
     job.wait?.cancel()
     const own = this.#waiting.get(job.accountId)
     const place = own?.indexOf(job) ?? -1
     if (own === undefined || place < 0) return
     own.splice(place, 1)
-    this.#waits--
+    this.#waitingCount--
     if (own.length === 0) this.#waiting.delete(job.accountId)
   }
 
-  #read(seat: Seat, job: Job): void {
-    this.#seatOf.set(job.question.id, seat)
-    seat.put(job)
+  #read(slot: WorkerSlot, job: Job): void {
+    this.#slotOf.set(job.command.id, slot)
+    slot.enqueue(job)
   }
 }
 
-interface SeatTerms {
+interface WorkerSlotOptions {
   readonly clock: Clock
   readonly log: Log
   readonly turnMs: number
   readonly idleMs: number
-  /** It is free for the next question. */
-  readonly next: (seat: Seat) => void
-  /** So much of its time was used for an account. */
+  /** The slot can run the next command. */
+  readonly next: (slot: WorkerSlot) => void
+  /** Reports the worker's time for an account. */
   readonly used: (accountId: string, ms: number) => void
-  /** These bodies lie nowhere any more. */
+  /** These bodies are gone. */
   readonly lost: (ids: Iterable<number>) => void
 }
 
 /** One worker, started when it is needed. */
-class Seat {
-  readonly #terms: SeatTerms
+class WorkerSlot {
+  readonly #options: WorkerSlotOptions
   #worker: Worker | undefined
   #running: Job | undefined
-  #begunAt = 0
-  /** Questions about bodies that lie here. */
-  #begun: Job[] = []
-  #turn: Timer | undefined
+  #startedAt = 0
+  /** Commands for bodies of this worker. */
+  #queued: Job[] = []
+  #deadline: Timer | undefined
   #idle: Timer | undefined
-  readonly #ids = new Set<number>()
+  readonly #bodyIds = new Set<number>()
 
-  constructor(terms: SeatTerms) {
-    this.#terms = terms
+  constructor(terms: WorkerSlotOptions) {
+    this.#options = terms
   }
 
   get isFree(): boolean {
     return this.#running === undefined
   }
-  get begun(): readonly Job[] {
-    return this.#begun
+  get queued(): readonly Job[] {
+    return this.#queued
   }
 
-  put(job: Job): void {
-    this.#ids.add(job.question.id)
-    if (this.#running === undefined) this.#begin(job)
-    else this.#begun.push(job)
+  enqueue(job: Job): void {
+    this.#bodyIds.add(job.command.id)
+    if (this.#running === undefined) this.#run(job)
+    else this.#queued.push(job)
   }
 
-  /** With one of those that were begun. */
-  goOn(job: Job): void {
-    this.#begun = this.#begun.filter((other) => other !== job)
-    this.#begin(job)
+  /** Runs one of the queued commands. */
+  resume(job: Job): void {
+    this.#queued = this.#queued.filter((other) => other !== job)
+    this.#run(job)
   }
 
   free(id: number): void {
-    if (!this.#ids.delete(id)) return
+    if (!this.#bodyIds.delete(id)) return
     this.#worker?.postMessage({ type: "free", id }, [])
-    if (this.#ids.size === 0) this.#idle = this.#terms.clock.after(this.#terms.idleMs, () => this.end("idle"))
+    if (this.#bodyIds.size === 0) this.#idle = this.#options.clock.after(this.#options.idleMs, () => this.end("idle"))
   }
 
   end(why: "idle" | "stopped" | "late" | "dead"): void {
-    if (why === "idle" && this.#ids.size > 0) return
-    this.#turn?.cancel()
+    if (why === "idle" && this.#bodyIds.size > 0) return
+    this.#deadline?.cancel()
     this.#idle?.cancel()
     this.#worker?.terminate()
     this.#worker = undefined
-    const jobs = this.#running === undefined ? this.#begun : [this.#running, ...this.#begun]
+    const jobs = this.#running === undefined ? this.#queued : [this.#running, ...this.#queued]
     this.#running = undefined
-    this.#begun = []
-    this.#terms.lost(this.#ids)
-    this.#ids.clear()
-    if (why === "late" || why === "dead") this.#terms.log.error("body worker ended", { why, jobs: jobs.length })
+    this.#queued = []
+    this.#options.lost(this.#bodyIds)
+    this.#bodyIds.clear()
+    if (why === "late" || why === "dead") this.#options.log.error("body worker ended", { why, jobs: jobs.length })
     for (const { settle } of jobs) settle(noRoom())
-    if (why === "late" || why === "dead") this.#terms.next(this)
+    if (why === "late" || why === "dead") this.#options.next(this)
   }
 
-  #begin(job: Job): void {
-    const { question } = job
+  #run(job: Job): void {
+    const { command } = job
     this.#running = job
-    this.#begunAt = this.#terms.clock.monotonic()
+    this.#startedAt = this.#options.clock.monotonic()
     this.#idle?.cancel()
     this.#worker ??= this.#start()
-    this.#worker.postMessage(question, question.type === "read" ? [question.bytes.buffer] : [])
-    this.#turn = this.#terms.clock.after(this.#terms.turnMs, () => this.end("late"))
+    this.#worker.postMessage(command, command.type === "read" ? [command.bytes.buffer] : [])
+    this.#deadline = this.#options.clock.after(this.#options.turnMs, () => this.end("late"))
   }
 
   #start(): Worker {
@@ -219,8 +218,8 @@ class Seat {
     const current = (then: () => void) => () => {
       if (this.#worker === worker) then()
     }
-    worker.addEventListener("message", ({ data }: MessageEvent<Answer | { readonly crashed: string }>) =>
-      current(() => this.#answered(data))(),
+    worker.addEventListener("message", ({ data }: MessageEvent<BodyReply | { readonly crashed: string }>) =>
+      current(() => this.#onReply(data))(),
     )
     worker.addEventListener(
       "error",
@@ -233,14 +232,14 @@ class Seat {
     return worker
   }
 
-  #answered(answer: Answer | { readonly crashed: string }): void {
-    this.#turn?.cancel()
+  #onReply(answer: BodyReply | { readonly crashed: string }): void {
+    this.#deadline?.cancel()
     const job = this.#running
     this.#running = undefined
-    if (job !== undefined) this.#terms.used(job.accountId, this.#terms.clock.monotonic() - this.#begunAt)
+    if (job !== undefined) this.#options.used(job.accountId, this.#options.clock.monotonic() - this.#startedAt)
     if ("crashed" in answer) job?.crash(new Error(answer.crashed))
     else job?.settle(answer)
-    this.#terms.next(this)
+    this.#options.next(this)
   }
 }
 

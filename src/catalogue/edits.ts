@@ -3,8 +3,7 @@
  * undo in silence what somebody did on purpose. What the file would have changed is told, line by line.
  */
 import type { Rates } from "../../actors/money/price.ts"
-import { shown } from "./problem.ts"
-import type { CatalogueFile, ModelSeed } from "./schema.ts"
+import { type CatalogueFile, type ModelSeed, shown } from "./schema.ts"
 
 /** A model of which an operator has set something, as it is now. */
 export interface Edited {

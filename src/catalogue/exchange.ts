@@ -4,12 +4,10 @@
  * `{ "base": "USD", "rates": { "IDR": 16250.5, "EUR": 0.92 } }`, units of each currency for one of the base. What cannot be read,
  * or changes by much, changes nothing.
  */
-import { type Cost, COST_DIGITS } from "../../actors/money/cost.ts"
-import { parseDecimal } from "../../actors/money/decimal.ts"
+import { COST_DIGITS, type Cost } from "../../actors/money/price.ts"
 import { micro, type Micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { isObject } from "../language/json.ts"
-import { shown } from "./problem.ts"
-import { COST_AMOUNT, type CostSeed } from "./schema.ts"
+import { COST_AMOUNT, type CostSeed, shown } from "./schema.ts"
 
 /** Decimals of rupiah for a unit. */
 const EXCHANGE_DIGITS = 6
@@ -67,7 +65,7 @@ const LARGEST = 1_000_000_000n * 10n ** BigInt(COST_DIGITS)
 const amounts = ["input", "output", "cache_read", "cache_write", "per_call", "per_search", "step"] as const
 
 /** What is wrong in a cost whose shape is right, with its field. */
-export interface CostProblem {
+interface CostProblem {
   readonly field: string
   readonly found: string
   readonly allowed: string
@@ -121,4 +119,22 @@ function checked(value: string | number): bigint {
   const nano = amountOf(value)
   if (nano === undefined) throw new Error(`${value} is no amount of a cost`)
   return nano
+}
+
+/**
+ * Exact decimals as whole numbers of their smallest part: no float carries money. "2.5" with nine digits is 2,500,000,000n.
+ * A JSON number is read by the shortest text that means it, which is what was written up to its fifteenth digit.
+ */
+
+/** Undefined for what is no decimal from 0 on, or has more digits behind the point than `digits`. */
+export function parseDecimal(value: string | number, digits: number): bigint | undefined {
+  const found = /^(\d{1,30})(?:\.(\d{1,30}))?(?:e([+-]?\d{1,2}))?$/.exec(String(value))
+  if (found === null) return undefined
+  const [, whole = "", fraction = "", exponent = "0"] = found
+  // The point moves to the right by so many places.
+  const places = digits - fraction.length + Number(exponent)
+  const number = BigInt(whole + fraction)
+  if (places >= 0) return number * 10n ** BigInt(places)
+  const cut = 10n ** BigInt(-places)
+  return number % cut === 0n ? number / cut : undefined
 }

@@ -3,9 +3,8 @@
  * at each look-up, so that a price with a future effective time needs no event to act.
  */
 import { isDeepStrictEqual } from "node:util"
-import type { Cost } from "../../actors/money/cost.ts"
+import { type Cost, inForce } from "../../actors/money/price.ts"
 import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
-import { inForce } from "../../actors/money/price.ts"
 import {
   type Alias,
   backendName,

@@ -2,9 +2,8 @@
  * The catalogue as the gateway uses it: what is sold, where each model's backend is, and what a token costs.
  * Prices are kept apart from models because a model has many over time, and a record names the one it was charged at.
  */
-import type { Cost } from "../../actors/money/cost.ts"
+import type { Cost, Rates } from "../../actors/money/price.ts"
 import type { Micro } from "../../actors/money/micro.ts"
-import type { Rates } from "../../actors/money/price.ts"
 import type { BackendFormat, Endpoint } from "../language/request.ts"
 
 export interface Model {

@@ -2,11 +2,16 @@
  * What a schema cannot say of a catalogue: ids that must be unique, exist, and share an endpoint. Two models may name
  * each other: a call follows only the chain of the model that it asked for.
  */
-import { type BackendFormat, TRANSLATED } from "../language/request.ts"
-import { isRouting } from "../language/routing.ts"
+import { type BackendFormat, isRouting, TRANSLATED } from "../language/request.ts"
 import { costProblems } from "./exchange.ts"
-import { type CatalogueProblem, shown } from "./problem.ts"
-import type { AliasSeed, CatalogueFile, ModelSeed, UpstreamSeed } from "./schema.ts"
+import {
+  type AliasSeed,
+  type CatalogueFile,
+  type CatalogueProblem,
+  type ModelSeed,
+  type UpstreamSeed,
+  shown,
+} from "./schema.ts"
 
 export function referenceProblems(file: string, catalogue: CatalogueFile): CatalogueProblem[] {
   const models = new Map(catalogue.models.map((model) => [model.model, model]))

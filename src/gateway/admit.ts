@@ -7,7 +7,7 @@ import type { RunRequest } from "../../actors/run.ts"
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { Micro } from "../../actors/money/micro.ts"
-import { affordableLimit, type Loop, quote, type Quote, type QuoteTerms } from "../../actors/money/quote.ts"
+import { affordableLimit, type Loop, quote, type Quote, type QuoteInput } from "../../actors/money/price.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
@@ -15,9 +15,16 @@ import type { Offer } from "../catalogue/live.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Caller } from "./authenticate.ts"
-import { holdOfBreakers, releaseBreakers, trimBreakers } from "./breakers.ts"
+import {
+  type ReservedOfKeys,
+  holdOfBreakers,
+  releaseBreakers,
+  releaseKeys,
+  reserveOfKeys,
+  trimBreakers,
+  trimKeys,
+} from "./purses.ts"
 import type { Candidate } from "./candidates.ts"
-import { releaseKeys, reserveOfKeys, type ReservedOfKeys, trimKeys } from "./key-purses.ts"
 import { holdOfRun } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Seat } from "./member-selector.ts"
@@ -50,7 +57,7 @@ export interface TracedAdmission {
 
 type AdmissionTerms = {
   readonly call: AdmittedCall
-} & Pick<Candidate, "offer" | "members" | "leastAnswerTokens">
+} & Pick<Candidate, "offer" | "members" | "minAnswerTokens">
 
 export type Held = Extract<HoldReply, { readonly kind: "held" }>
 
@@ -58,13 +65,13 @@ export type Held = Extract<HoldReply, { readonly kind: "held" }>
 export function quoteTerms(
   { catalogue }: Pick<Ports, "catalogue">,
   { request, inputEstimate }: AdmittedCall["plan"],
-  { offer, leastAnswerTokens }: Pick<Candidate, "offer" | "leastAnswerTokens">,
-): QuoteTerms {
+  { offer, minAnswerTokens }: Pick<Candidate, "offer" | "minAnswerTokens">,
+): QuoteInput {
   const window = windowOf(offer.model, request) ?? catalogue.largestWindow
   return {
     inputTokens: Math.max(request.inputTokens, Math.min(inputEstimate.least, window)),
     mostInputTokens: Math.min(inputEstimate.most, window),
-    clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, leastAnswerTokens),
+    clientLimit: request.maxOutputTokens && Math.max(request.maxOutputTokens, minAnswerTokens),
     modelLimit: offer.model.maxOutputTokens,
     choices: request.choices,
     rates: offer.price.rates,

@@ -2,28 +2,24 @@
  * One attempt at one backend, streaming or not: from forwarding the request to the answer's last event, which is withheld, or to a
  * fault. Times in milliseconds.
  */
-import { bounded } from "../../actors/money/quote.ts"
+import { bounded, type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { type JsonObject, isObject, present } from "../language/json.ts"
 import { answerLimit, type ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { type AnswerBounds, answerBounds } from "../upstream/answer-bounds.ts"
-import { readText } from "../upstream/body.ts"
+import { answerBounds, type AnswerBounds, readText } from "../upstream/body.ts"
 import type { Member } from "../upstream/providers.ts"
-import { brokenFault, connectionFault, type Fault, overlongFault, send } from "../upstream/client.ts"
-import { DEEPEST_NESTING, extentOf, MOST_VALUES } from "../wire/body.ts"
+import { brokenFault, connectionFault, type Fault, overlongFault, send, withClientDetail } from "../upstream/client.ts"
+import { DEEPEST_NESTING, extentOf, MAX_VALUES } from "../wire/body.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
-import { readEvents } from "./backend-events.ts"
+import { Relay, type RelayTarget, readEvents } from "./relay.ts"
 import type { Caller } from "./authenticate.ts"
 import type { CallCosts, AttemptUsage } from "./call-costs.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { Relay, type RelayTarget } from "./relay.ts"
-import { withClientDetail } from "./client-error-detail.ts"
-import { echoedTokens, isLargeForItsPrice, vectorsOf } from "./large-answers.ts"
+import { echoedTokens, isLargeForPrice, vectorsOf } from "./large-answers.ts"
 import type { Timeouts } from "./timeouts.ts"
 import type { Seat } from "./member-selector.ts"
 import { usesMuchThreadTime } from "./parse-request.ts"
@@ -36,7 +32,7 @@ export interface AnsweredEnd {
   readonly kind: "answered"
   /** What is charged of the backend's counts, of all turns together; undefined when those could not be read. */
   readonly tokens: Tokens | undefined
-  /** The price of what was counted over the bounds (actors/money/quote.ts). */
+  /** The price of what was counted over the bounds (actors/money/price.ts). */
   readonly excess: Micro
   /** A stream's terminal bytes, or a reply's body. */
   readonly last: string | JsonObject
@@ -123,7 +119,7 @@ async function forward(call: AttemptedCall, turn: Turn, usage: AttemptUsage, onC
   const { backend } = member
   const traceParent = backend.provider.traceContext ? ports.tracing?.header(call.trace, clientHeaders) : undefined
   const response = await send(
-    { backend, format: exchange.backend, path: outgoing.path, body, clientHeaders, traceParent, signal },
+    { backend, protocol: exchange.backend, path: outgoing.path, body, clientHeaders, traceParent, signal },
     ports,
   )
   if (!(response instanceof Response)) return failed(withClientDetail(timeouts.explain(response), turn))
@@ -218,7 +214,7 @@ async function readWhole(call: AttemptedCall, answer: BackendAnswer): Promise<En
     return failed(timeouts.explain(connectionFault(true)))
   }
   if (text === undefined) return failed(overlongFault)
-  if (text.length <= HEAVY_LENGTH || !isLargeForItsPrice(turn.request)) return readReply(call, answer, text)
+  if (text.length <= HEAVY_LENGTH || !isLargeForPrice(turn.request)) return readReply(call, answer, text)
   timeouts.stopWaiting()
   await waitForFairTurn(call)
   const { clock, threadTime } = call.ports
@@ -283,7 +279,7 @@ const MAX_VECTOR_NUMBERS = 409_600
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
 function isTooComplex(text: string, request: ModelRequest): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
-  const most = MOST_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
+  const most = MAX_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
   const { depth, values } = extentOf(Buffer.from(text), most)
   return depth > DEEPEST_NESTING || (values > most && !wantsLogprobs(request))
 }

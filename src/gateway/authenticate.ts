@@ -6,10 +6,10 @@ import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from
 import { microToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
-import { apiKeyId, checkApiKey, TOKEN_PREFIX } from "../accounts/api-key.ts"
+import { apiKeyId, checkApiKey, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
-import { pagesOf } from "./binding.ts"
+import { pagesOf } from "./eligibility.ts"
 
 export interface Caller {
   /** The id of the key's actor. */

@@ -18,8 +18,8 @@ interface Changing<Row> {
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 /** That are not written yet, or still change; what is new beyond them is not kept. */
-const MOST_EVENTS = 2_000
-const MOST_HOURS = 10_000
+const MAX_EVENTS = 2_000
+const MAX_HOURS = 10_000
 
 export interface BackendHistoryParts {
   readonly store: Pick<BackendHistoryStore, "keep">
@@ -41,7 +41,7 @@ export class BackendHistory {
     const minute = Math.floor(at / MINUTE_MS)
     const { member, model, event } = occurrence
     const fresh = () => ({ ...occurrence, minute, at, times: 0 })
-    const known = entryOf(this.#events, JSON.stringify([minute, event, member, model]), MOST_EVENTS, fresh)
+    const known = entryOf(this.#events, JSON.stringify([minute, event, member, model]), MAX_EVENTS, fresh)
     if (known === undefined) return
     known.row = { ...known.row, ...occurrence, times: known.row.times + 1 }
     known.isChanged = true
@@ -51,7 +51,7 @@ export class BackendHistory {
   tried(member: string, model: string, outcome: "answered" | FailureClass, firstMs: number | undefined): void {
     const hour = Math.floor(this.#parts.now() / HOUR_MS)
     const fresh = () => ({ hour, member, model, answered: 0, failed: 0, rateLimited: 0, steps: new Map() })
-    const known = entryOf(this.#hours, JSON.stringify([hour, member, model]), MOST_HOURS, fresh)
+    const known = entryOf(this.#hours, JSON.stringify([hour, member, model]), MAX_HOURS, fresh)
     if (known === undefined) return
     const { row } = known
     if (outcome === "answered") row.answered++

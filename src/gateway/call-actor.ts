@@ -212,7 +212,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.#booking = new Booking(this, admission, this.costs.openedAt)
     void this.#booking.open().then((opened) => this.#onOpening(opened === "durable"))
     this.#timeouts = new Timeouts(clock, limits, (reason) => this.receive({ type: "timed-out", reason }))
-    if (this.#response.heartbeat !== undefined) this.outbox.watchSilence()
+    if (this.#response.heartbeat !== undefined) this.outbox.watchIdle()
     route(this, this.#parts.chain).then(
       (end) => this.receive({ type: "ended", end }),
       (error: unknown) => this.receive({ type: "crashed", error }),
@@ -245,7 +245,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   }
 
   #onHeartbeat(): void {
-    if (this.relay?.flush() !== true) this.outbox.beat(this.#response.heartbeat ?? "")
+    if (this.relay?.flush() !== true) this.outbox.heartbeat(this.#response.heartbeat ?? "")
     this.#sendHead(true)
   }
 

@@ -3,9 +3,8 @@
  * when the call was opened. A backend bills what it counted and what it said, whatever became of the call; what was refused
  * before anything was said it does not. Nothing of this is told a customer.
  */
-import { costOf, largestCost } from "../../actors/money/cost.ts"
+import { type Tokens, costOf, largestCost, noTokens, totalTokens } from "../../actors/money/price.ts"
 import { type Micro, plus, smaller, zero } from "../../actors/money/micro.ts"
-import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
 import type { LiveCatalogue, Offer } from "../catalogue/live.ts"
 import type { ModelRequest } from "../language/request.ts"
 import type { Member } from "../upstream/providers.ts"

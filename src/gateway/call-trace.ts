@@ -4,13 +4,13 @@
  * the catalogue's, a code of the table of failures, or a number: never a prompt, an answer, a key, or a backend's words.
  */
 import { SpanKind } from "@opentelemetry/api"
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Tokens } from "../../actors/money/price.ts"
 import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Trace, TraceSpan, Tracing } from "../traces/tracing.ts"
 import type { Member } from "../upstream/providers.ts"
 import type { ModelRequest } from "../language/request.ts"
-import { formats } from "../wire/exchange.ts"
+import { formats } from "../wire/protocol.ts"
 import type { ClientSide } from "../wire/format.ts"
 import type { TracedAdmission } from "./admit.ts"
 import type { End, TracedAttempts, Turn } from "./attempt.ts"

@@ -1,34 +1,32 @@
 /**
- * One call, top to bottom: authenticates the caller, reads and plans the request, and hands it to `Call` (call-actor.ts). Every
+ * One call, top to bottom: authenticates the caller, has the request read and planned (plan-call.ts), and hands it to `Call`
+ * (call-actor.ts). Every
  * response carries the rate headers of its key.
  */
-import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { KeyRecord, Origin } from "../../actors/key-record.ts"
-import type { LedgerView } from "../../actors/ledger.ts"
-import type { RunRequest } from "../../actors/run.ts"
-import type { Offer } from "../catalogue/live.ts"
 import { Failure } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../idempotency-key.ts"
-import { DROPPED_FIELDS, droppedHeader } from "../wire/fields.ts"
 import type { ClientSide } from "../wire/format.ts"
-import { type Affordability, affordabilityByHold } from "./afford.ts"
-import { authenticate, type Caller, KeyRefused, rateHeaders } from "./authenticate.ts"
-import { endpointRefused } from "./binding.ts"
-import { type CallTrace, traceCall } from "./call-trace.ts"
-import { candidates, type FallbackChain, fallbackOf } from "./candidates.ts"
-import { deliverBody, answerRoomOf } from "./large-answers.ts"
-import type { Answer, StreamConnection } from "./outbox.ts"
-import { runRequestOf, runLimitHeaders } from "./runs.ts"
-import type { GatewayPorts } from "./ports.ts"
-import { type BodyShare, readBody } from "./read-body.ts"
-import type { FirstCall } from "./repeatable.ts"
-import { retriesOf } from "./sdk-retries.ts"
+import { authenticate, KeyRefused, rateHeaders } from "./authenticate.ts"
 import { Call, type CallParts } from "./call-actor.ts"
-import { type ParsedRequest, parseRequest, usesMuchThreadTime } from "./parse-request.ts"
-import { type InputEstimate, type CallPlan, estimateInput } from "./input-estimate.ts"
-
-/** How long the ledger may fail before nothing more is forwarded (decisions §3). */
-const LEDGER_LAG_MS = 2_000
+import { type CallTrace, traceCall } from "./call-trace.ts"
+import type { FallbackChain } from "./candidates.ts"
+import type { CallPlan } from "./input-estimate.ts"
+import { answerBytesOf, deliverBody } from "./large-answers.ts"
+import type { Answer, StreamConnection } from "./outbox.ts"
+import {
+  affordabilityByHold,
+  type CallContext,
+  type CallResources,
+  newCallResources,
+  planCall,
+  readCallBody,
+} from "./plan-call.ts"
+import type { GatewayPorts } from "./ports.ts"
+import type { BodyReservation } from "./read-body.ts"
+import type { OriginalCall } from "./replayable-call.ts"
+import { runLimitHeaders } from "./runs.ts"
+import { retryCountOf } from "./sdk-retries.ts"
 
 /** What the HTTP edge knows of a request. */
 export interface Arrival extends Origin {
@@ -50,7 +48,7 @@ export async function call(
   if (caller instanceof Failure) {
     if (!(caller instanceof KeyRefused)) return caller
     reportRefusal({ ports, format, requestId, model: undefined }, caller, caller.record)
-    ports.repeats.refused(caller.record.keyId, retriesOf(request.headers), caller)
+    ports.deduplication.noteRefusal(caller.record.keyId, retryCountOf(request.headers), caller)
     return caller
   }
   const trace = traceCall(ports.tracing, format, request, { requestId, startedAt })
@@ -63,13 +61,13 @@ export async function call(
     affordability: affordabilityByHold(ports, caller, requestId),
     connection,
     trace,
-    retries: caller.record.replaysRetries === false ? undefined : retriesOf(request.headers),
+    retries: caller.record.replaysRetries === false ? undefined : retryCountOf(request.headers),
     model: undefined,
     isBooked: false,
   }
   const answer = await answerCall(context)
   const body = deliverBody(answer instanceof Failure ? "" : answer.body, context)
-  if (answer instanceof Failure) ports.repeats.refused(caller.record.keyId, context.retries, answer)
+  if (answer instanceof Failure) ports.deduplication.noteRefusal(caller.record.keyId, context.retries, answer)
   if (answer instanceof Failure && !context.isBooked) reportRefusal(context, answer, caller.record)
   trace?.onAnswer(answer)
   const pendingView = ports.actors.keys.view(caller.keyHash)
@@ -78,21 +76,6 @@ export async function call(
   if (context.run !== undefined) Object.assign(rates, await runLimitHeaders(ports.actors, context.run.runId))
   if (answer instanceof Failure) return answer.withHeaders(rates)
   return new Response(body, { headers: Object.assign(rates, answer.headers) })
-}
-
-/** What planning a call needs, and what it finds out on the way. */
-export interface CallContext {
-  readonly ports: GatewayPorts
-  readonly format: ClientSide
-  readonly request: Request
-  readonly caller: Caller
-  readonly affordability: Affordability
-  /** The model that the body names. */
-  model: string | undefined
-  /** The run that the call names. */
-  run?: RunRequest | undefined
-  /** Once the input is estimated. */
-  plan?: CallPlan
 }
 
 interface LiveCallContext extends CallContext {
@@ -104,7 +87,7 @@ interface LiveCallContext extends CallContext {
   /** Whether the call has a usage record. */
   isBooked: boolean
   /** The memory that is held for an answer that may be large. */
-  room?: BodyShare
+  reservation?: BodyReservation
 }
 
 /** The shape of a model's id. Anything else in its place is not recorded: it may be private text. */
@@ -120,61 +103,19 @@ function reportRefusal(
   ports.refused({ requestId, accountId, keyId, at: ports.clock.now(), endpoint, model: safeModel, code })
 }
 
-/** The resources of a call. They are released when the call is over, or at once where it is never forwarded. */
-class CallResources implements Disposable {
-  readonly share: BodyShare
-  parsedRequest: ParsedRequest | undefined
-  isHandedOver = false
-
-  constructor(share: BodyShare) {
-    this.share = share
-  }
-
-  release(): void {
-    this.parsedRequest?.release()
-    this.share[Symbol.dispose]()
-  }
-
-  [Symbol.dispose](): void {
-    if (!this.isHandedOver) this.release()
-  }
-}
-
-const newCallResources = ({ ports, caller }: CallContext) =>
-  new CallResources(ports.bodies.share(caller.record.accountId))
-
-/**
- * Reads and plans a call that is not made (a dry run), up to admission, and takes it for no repeat. The resources are released when
- * the call is refused on the way; else `proceed` has to call `release`.
- */
-export async function readAndPlan<T extends Pick<Answer, "headers">>(
-  context: CallContext,
-  proceed: (plan: CallPlan, chain: FallbackChain, release: () => void) => Promise<T | Failure>,
-): Promise<T | Failure> {
-  const key = idempotencyKeyOf(context.request.headers)
-  if (key instanceof Failure) return key
-  using resources = newCallResources(context)
-  const bytes = await readCallBody(context, resources)
-  if (bytes instanceof Failure) return bytes
-  return await planCall(context, bytes, resources, (plan, chain) => {
-    resources.isHandedOver = true
-    return proceed(plan, chain, () => resources.release())
-  })
-}
-
-/** The answer of the call, or of an earlier call that it repeats. */
+/** The response of the call, or of the original that it duplicates. */
 async function answerCall(context: LiveCallContext): Promise<Answer | Failure> {
   const { ports, format, request, requestId, caller, connection, retries } = context
-  const { repeats } = ports
+  const { deduplication } = ports
   const { endpoint } = format
   const key = idempotencyKeyOf(request.headers)
   if (key instanceof Failure) return key
   using resources = newCallResources(context)
   const bytes = await readCallBody(context, resources, (size) =>
-    repeats.isKnown({ caller, endpoint, key, retries }, size),
+    deduplication.isKnown({ caller, endpoint, key, retries }, size),
   )
   if (bytes instanceof Failure) return bytes
-  const makeCall = (first?: FirstCall) =>
+  const makeCall = (first?: OriginalCall) =>
     planCall(context, bytes, resources, async (plan, chain) => {
       const openedAt = ports.clock.now()
       if (first !== undefined) {
@@ -184,93 +125,14 @@ async function answerCall(context: LiveCallContext): Promise<Answer | Failure> {
       resources.isHandedOver = true
       return await startCall(context, plan, chain, { resources, first, openedAt })
     })
-  const repeatable = { endpoint, body: bytes, caller, requestId, signal: request.signal, connection }
-  if (key !== undefined) return await repeats.once({ ...repeatable, key }, makeCall)
-  return retries === undefined ? await makeCall() : await repeats.retried(repeatable, retries, makeCall)
-}
-
-/** `isRepeat`: whether a body of so many bytes repeats a call that was paid for. */
-function readCallBody(
-  { ports, format, request, caller, affordability }: CallContext,
-  { share }: CallResources,
-  isRepeat: (size: number) => boolean = () => false,
-): MaybePromise<Uint8Array<ArrayBuffer> | Failure> {
-  const refused = endpointRefused(caller.record, format.endpoint)
-  if (refused !== undefined) return refused
-  const { limits, clock } = ports
-  return readBody(request, {
-    maxBytes: limits.maxBodyBytes,
-    idleMs: limits.bodyIdleMs,
-    clock,
-    share,
-    admit: (size, holdsMuch) => {
-      const isHeavy = holdsMuch || usesMuchThreadTime(ports, caller.record.accountId)
-      return !isHeavy && isRepeat(size) ? undefined : affordability.body({ bytes: size, isHeavy })
-    },
-  })
-}
-
-async function planCall<T extends Pick<Answer, "headers">>(
-  context: CallContext,
-  bytes: Uint8Array<ArrayBuffer>,
-  resources: CallResources,
-  proceed: (plan: CallPlan, chain: FallbackChain) => Promise<T | Failure>,
-): Promise<T | Failure> {
-  const { ports, format, request, caller, affordability } = context
-  const { accountId, keyId, binding } = caller.record
-  const onModel = (model: string) => void (context.model = model)
-  const sender = { accountId, keyId, binding, headers: request.headers, onModel }
-  const parsedRequest = await parseRequest(bytes, format, sender, ports)
-  if (parsedRequest instanceof Failure) return parsedRequest
-  resources.parsedRequest = parsedRequest
-  const { model, price } = parsedRequest.offer
-  const canAfford = (tokens: number) => affordability.input({ tokens, rates: price.rates })
-  const pendingEstimate = estimateInput({ request: parsedRequest.request, model, accountId, canAfford }, ports)
-  const inputEstimate = pendingEstimate instanceof Promise ? await pendingEstimate : pendingEstimate
-  const plan = withInputEstimate(parsedRequest, inputEstimate)
-  context.plan = plan
-  const run = runRequestOf(caller, request.headers)
-  if (run instanceof Failure) return withDroppedFields<T>(run, plan)
-  context.run = run
-  const pendingChain = chainOf(context, plan)
-  const chain = pendingChain instanceof Promise ? await pendingChain : pendingChain
-  if (chain instanceof Failure) return withDroppedFields<T>(chain, plan)
-  return withDroppedFields(await proceed(plan, chain), plan)
-}
-
-/** From here on `request.inputTokens` is the likely number. */
-function withInputEstimate(parsedRequest: ParsedRequest, inputEstimate: InputEstimate): CallPlan {
-  const { offer, exchange, conversation, large, requestBytes, release } = parsedRequest
-  const isAsEstimated = parsedRequest.request.inputTokens === inputEstimate.likely
-  const request = isAsEstimated
-    ? parsedRequest.request
-    : { ...parsedRequest.request, inputTokens: inputEstimate.likely }
-  return { request, offer, exchange, conversation, large, requestBytes, release, inputEstimate }
-}
-
-/** The models that may answer. A Failure also where the ledger is too far behind to forward anything (decisions §3). */
-function chainOf(
-  { ports, request, caller, affordability }: CallContext,
-  plan: CallPlan,
-): MaybePromise<FallbackChain | Failure> {
-  const fallback = fallbackOf(caller.record.fallback, request.headers)
-  if (fallback instanceof Failure) return fallback
-  const tokens = plan.request.inputTokens
-  const canAfford = ({ price: { rates } }: Offer) => affordability.input({ tokens, rates })
-  return andThen(candidates(plan, { fallback, binding: caller.record.binding, canAfford }, ports), (chain) => {
-    if (chain instanceof Failure) return chain
-    return andThen(ports.actors.ledger.view(caller.record.accountId), (ledger) => unlessLagging(ledger, chain))
-  })
-}
-
-function unlessLagging(ledger: LedgerView | Failure, chain: FallbackChain): FallbackChain | Failure {
-  if (ledger instanceof Failure) return ledger
-  return ledger.lagMs > LEDGER_LAG_MS ? new Failure("dependency.database_unavailable") : chain
+  const incoming = { endpoint, body: bytes, caller, requestId, signal: request.signal, connection }
+  if (key !== undefined) return await deduplication.runOnce({ ...incoming, key }, makeCall)
+  return retries === undefined ? await makeCall() : await deduplication.runOrReplay(incoming, retries, makeCall)
 }
 
 interface CallStart extends Pick<CallParts, "openedAt"> {
   readonly resources: CallResources
-  readonly first: FirstCall | undefined
+  readonly first: OriginalCall | undefined
 }
 
 async function startCall(
@@ -283,12 +145,12 @@ async function startCall(
   const clientHeaders = request.headers
   const shared = first?.shared
   trace?.onPlan(plan)
-  const room = answerRoomOf(plan.request, ports.bodies)
-  if (room > 0) context.room = ports.bodies.share(caller.record.accountId)
-  const takesRoom = () => context.room?.hold(room) ?? true
+  const bytes = answerBytesOf(plan.request, ports.bodies)
+  if (bytes > 0) context.reservation = ports.bodies.reservationFor(caller.record.accountId)
+  const takesRoom = () => context.reservation?.reserve(bytes) ?? true
   const release: CallParts["release"] = (record) => {
     resources.release()
-    first?.over(record, call.isBooked)
+    first?.ended(record, call.isBooked)
   }
   const parts = {
     ports,
@@ -311,16 +173,4 @@ async function startCall(
   const answer = await call.answer
   context.isBooked = call.isBooked
   return answer
-}
-
-/** A header names the client's fields that were not forwarded, however the call ends. */
-function withDroppedFields<T extends Pick<Answer, "headers">>(
-  answer: T | Failure,
-  { request: { dropped } }: CallPlan,
-): T | Failure {
-  const names = droppedHeader(dropped)
-  if (names === undefined) return answer
-  const header = { [DROPPED_FIELDS]: names }
-  if (answer instanceof Failure) return answer.withHeaders(header)
-  return Object.assign({}, answer, { headers: { ...answer.headers, ...header } })
 }

@@ -10,12 +10,11 @@ import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ModelRequest } from "../language/request.ts"
-import { type Exchange, leastAnswerTokens } from "../wire/exchange.ts"
-import { tooLong } from "../wire/error-facts.ts"
-import { mayUse } from "./binding.ts"
+import { type Exchange, minAnswerTokens } from "../wire/exchange.ts"
+import { promptTooLongMessage } from "../wire/error-facts.ts"
+import { mayUse, missingFeature } from "./eligibility.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { MemberSelector } from "./member-selector.ts"
-import { missingFeature } from "./features.ts"
 import type { ParsedRequest } from "./parse-request.ts"
 import { windowOf } from "./input-estimate.ts"
 
@@ -25,7 +24,7 @@ export interface Candidate {
   /** Selects the members of its pool. */
   readonly members: MemberSelector
   /** The smallest answer limit that the members take; a client's smaller one is paid for as this. */
-  readonly leastAnswerTokens: number
+  readonly minAnswerTokens: number
 }
 
 /** A model that the call was rerouted from. */
@@ -108,7 +107,7 @@ async function firstFit(
     if (fit.members !== undefined) return new FallbackChain(fit, markers, others)
     markers.push({ offer: fit.offer, member: undefined, status: "fallback_oversize", attempts: 0, durationMs: 0 })
   }
-  const message = tooLong({ count: request.inputTokens, limit: windowOf(offer.model, request) ?? 0 })
+  const message = promptTooLongMessage({ count: request.inputTokens, limit: windowOf(offer.model, request) ?? 0 })
   return new Failure("upstream.context_length_exceeded", { message })
 }
 
@@ -179,7 +178,7 @@ function checkFit(
     if (found === undefined) return new Failure("dependency.upstream_unconfigured")
     if (found instanceof Failure) return found
     if (!fits) return { offer }
-    return { offer, members, leastAnswerTokens: leastOf(found, model, request) }
+    return { offer, members, minAnswerTokens: leastOf(found, model, request) }
   }
   if (!large) return andThen(members.firstExchange(), toCandidate)
   if (!fits) return { offer }
@@ -193,7 +192,7 @@ const isOfBackend = ({ features }: ModelRequest): boolean =>
   features.has("web_search") || features.has("structured_outputs")
 
 const leastOf = (met: Exchange, { upstreams }: Model, { endpoint }: ModelRequest): number =>
-  upstreams.length === 1 ? met.leastAnswerTokens : leastAnswerTokens(endpoint, upstreams)
+  upstreams.length === 1 ? met.minAnswerTokens : minAnswerTokens(endpoint, upstreams)
 
 /** A small body that the format cannot say is refused as such also where no backend is. */
 async function unconfigured({ offer, exchange, large }: ParsedRequest): Promise<Failure> {

@@ -29,7 +29,7 @@ export type Factors = Readonly<Record<EstimatedPart, number>>
 const HALF_LIFE_MS = 7 * 86_400_000
 /** What another process has learnt is heard of within this time. */
 const FRESH_MS = 30_000
-const MOST_ACCOUNTS = 10_000
+const MAX_ACCOUNTS = 10_000
 /** The estimator of texts is off by a part, never by a multiple. */
 const LARGEST: Factors = { texts: 4, documents: 1_000 }
 
@@ -81,7 +81,7 @@ export class EstimateFactors {
     const known = this.#accounts.get(accountId) ?? { readAt: -Infinity, reading: undefined, factors: new Map() }
     this.#accounts.delete(accountId)
     this.#accounts.set(accountId, known)
-    if (this.#accounts.size > MOST_ACCOUNTS) {
+    if (this.#accounts.size > MAX_ACCOUNTS) {
       const [oldest] = this.#accounts.keys()
       if (oldest !== undefined) this.#accounts.delete(oldest)
     }

@@ -4,26 +4,26 @@
  */
 import type { Runtime } from "../../actors/kernel/actor.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
-import { RecentUse } from "../bodies/recent-use.ts"
+import { RecentUse } from "../bodies/bodies.ts"
 import type { LedgerStore } from "../../actors/ledger.ts"
 import type { Share } from "../../actors/share.ts"
-import type { WindowCounts } from "../../actors/window-counts.ts"
+import type { WindowCounts } from "../../actors/window.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Log } from "../log.ts"
-import type { ActorStore } from "../store/actor-store.ts"
+import type { ActorStore } from "../store/leases.ts"
 import type { CallKeyStatements } from "../store/call-keys.ts"
 import type { Notice } from "../store/notices.ts"
 import { BackendHealth } from "./backend-health.ts"
 import type { BackendHistory } from "./backend-history.ts"
 import { Calibration, EstimateFactors, type EstimateFactorStore } from "./estimate-factors.ts"
-import type { Neighbours } from "./handed-answers.ts"
-import { drainLeases, hear, hearAll, Shares, tellShare } from "./neighbours.ts"
+import type { Neighbours } from "./response-handover.ts"
+import { drainLeases, hear, hearAll, Shares, tellShare } from "./actors.ts"
 import { UnreadBytes } from "./outbox.ts"
 import { Pools } from "./pools.ts"
 import { type CallLimits, CallsInFlight, type GatewayPorts } from "./ports.ts"
-import { BodyBytes } from "./read-body.ts"
-import { Repeats } from "./repeats.ts"
+import { BodyMemory } from "./read-body.ts"
+import { CallDeduplication } from "./call-deduplication.ts"
 import { withdrawKept } from "./settle.ts"
 import { startActors } from "./start-actors.ts"
 
@@ -68,7 +68,7 @@ export interface GatewayParts extends Pick<
     /** What clients may leave unread, all streams together. */
     readonly unreadBytes: number
     /** What of answers may be kept for those that ask again. */
-    readonly keptAnswerBytes: number
+    readonly replayBytes: number
   }
 }
 
@@ -125,17 +125,17 @@ export class Gateway {
       largeBodies: parts.largeBodies,
       threadTime: new RecentUse(clock),
       refusals: new RecentUse(clock),
-      bodies: new BodyBytes(limits.bodyBytes),
+      bodies: new BodyMemory(limits.bodyBytes),
       search,
       unread,
-      repeats: new Repeats({
+      deduplication: new CallDeduplication({
         clock,
         store: parts.callKeys,
         processId: parts.processId,
         limits,
         unread,
         neighbours: parts.neighbours,
-        failed: (error) => log.warn("call's key not freed", { error: String(error) }),
+        onError: (error) => log.warn("call's key not freed", { error: String(error) }),
       }),
       endUserSecret: parts.endUserSecret,
       calibration: new Calibration(),
@@ -207,7 +207,7 @@ export class Gateway {
 
   /** Writes what is to be written and gives the leases back. After it nothing more may be asked of the actors. */
   stop(): Promise<void> {
-    this.ports.repeats.stop()
+    this.ports.deduplication.stop()
     return this.ports.actors.stop()
   }
 }

@@ -6,7 +6,7 @@ import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
-import { MOST_PAGES, PAGE_TOKENS } from "../wire/estimate/media.ts"
+import { MAX_PAGES, PAGE_TOKENS } from "../wire/estimate/estimate.ts"
 import type { Calibration, EstimateFactors } from "./estimate-factors.ts"
 import type { ParsedRequest } from "./parse-request.ts"
 
@@ -44,7 +44,7 @@ interface Ports {
 const IMAGE_OF_PAGE_TOKENS = 1_500
 const TEXT_BYTES_PER_TOKEN = 4
 /** A page in the smallest print, or whatever else a backend finds on one. */
-const MOST_OF_PAGE_TOKENS = 12_000
+const MAX_OF_PAGE_TOKENS = 12_000
 /** More PDFs in one call count by their size. */
 const MAX_PDFS_READ = 20
 
@@ -104,12 +104,12 @@ async function readDocument(sent: SentDocument, pdfs: PdfReader, accountId: stri
   if (sent.pdf === undefined) return sent
   const reading = await pdfs.read(sent.pdf, accountId)
   if (reading === undefined) return sent
-  if (reading === "endless") return { likely: MOST_PAGES * PAGE_TOKENS, most: Infinity, known: false }
-  const pages = Math.min(reading.pages, MOST_PAGES)
+  if (reading === "endless") return { likely: MAX_PAGES * PAGE_TOKENS, most: Infinity, known: false }
+  const pages = Math.min(reading.pages, MAX_PAGES)
   const { textBytes } = reading
   if (textBytes === undefined) return { likely: pages * PAGE_TOKENS, most: Infinity, known: true }
   const asShown = pages * IMAGE_OF_PAGE_TOKENS + textBytes / TEXT_BYTES_PER_TOKEN
-  return { likely: Math.max(pages * PAGE_TOKENS, asShown), most: pages * MOST_OF_PAGE_TOKENS + textBytes, known: true }
+  return { likely: Math.max(pages * PAGE_TOKENS, asShown), most: pages * MAX_OF_PAGE_TOKENS + textBytes, known: true }
 }
 
 const likelyOf = ({ likely }: SentDocument): number => likely

@@ -1,72 +1,78 @@
 /**
- * Answers that are large for next to no money: vectors, and prompts that are repeated with the likelihoods of each token. What
- * one may take is held beside the account's request bodies (read-body.ts), from before it is forwarded until its client has all
- * of it, so that nobody fills the memory with answers that they do not read. Sizes in bytes.
+ * Responses that are large but cheap: embedding vectors, and prompts that are echoed with log probabilities. Their memory is
+ * reserved beside the account's request bodies (read-body.ts), from before the call is forwarded until the client has the whole
+ * response, so that nobody fills the memory with responses that they do not read. Sizes in bytes.
  */
 import { present } from "../language/json.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { type Answer, Outbox, type StreamConnection, UnreadBytes } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
-import type { BodyBytes, BodyShare } from "./read-body.ts"
+import type { BodyMemory, BodyReservation } from "./read-body.ts"
 
-/** Of 3,072 dimensions, which few models go beyond, in base64 and in digits. */
+/** One vector of 3,072 dimensions, which few models exceed, in base64 and in digits. */
 const VECTOR = { base64: 16_384, numbers: 49_152 }
-/** Of a prompt that is repeated: its text, and a few candidates with their likelihoods. */
+/** One echoed token: its text, or a few candidates with their log probabilities. */
 const ECHOED_TOKEN = { text: 8, likely: 512 }
 
-/** How many vectors are asked for. */
+/** How many vectors the request asks for. */
 export const vectorsOf = ({ endpoint, prompts = 1 }: ModelRequest): number => (endpoint === "embeddings" ? prompts : 0)
 
-/** How many tokens of the prompt are repeated in the answer. */
+/** How many tokens of the prompt are echoed. */
 export const echoedTokens = ({ body, inputTokens }: ModelRequest): number => (body["echo"] === true ? inputTokens : 0)
 
-export const isLargeForItsPrice = (request: ModelRequest): boolean =>
-  vectorsOf(request) > 0 || echoedTokens(request) > 0
+export const isLargeForPrice = (request: ModelRequest): boolean => vectorsOf(request) > 0 || echoedTokens(request) > 0
 
-/** More is not asked for, or a large call would never find room. */
-const MOST = 33_554_432
+/** The largest reservation; a larger one would never find room. */
+const MAX_RESERVED_BYTES = 33_554_432
 
-/** What an answer in one piece likely takes at the most, of all there is; 0 of one whose tokens are paid for, which is small. */
-export function answerRoomOf(request: ModelRequest, { total }: BodyBytes): number {
+/** An upper estimate of a response in one piece. 0 for responses whose tokens are paid for, which are small. */
+export function answerBytesOf(request: ModelRequest, { total }: BodyMemory): number {
   const { body, stream } = request
   if (stream) return 0
   const vector = body["encoding_format"] === "base64" ? VECTOR.base64 : VECTOR.numbers
   const echoed = present(body["logprobs"]) ? ECHOED_TOKEN.likely : ECHOED_TOKEN.text
-  return Math.min(vectorsOf(request) * vector + echoedTokens(request) * echoed, MOST, Math.floor(total / 4))
+  return Math.min(
+    vectorsOf(request) * vector + echoedTokens(request) * echoed,
+    MAX_RESERVED_BYTES,
+    Math.floor(total / 4),
+  )
 }
 
-/** Larger ones are read by pieces. */
-const ONE_PIECE = 262_144
+/** A larger body is streamed. */
+const SINGLE_WRITE_BYTES = 262_144
 
 export interface BodyDelivery {
   readonly ports: Pick<GatewayPorts, "clock" | "limits">
   readonly connection: StreamConnection | undefined
   readonly request: Pick<Request, "signal">
-  /** What is held for the answer; it is let go of when the client has it, or is gone. */
-  room?: BodyShare
+  /** Freed when the client has the response or has left. */
+  reservation?: BodyReservation
 }
 
-/** An answer's body as its client takes it. */
-export function deliverBody(body: Answer["body"], { ports, connection, request, room }: BodyDelivery): Answer["body"] {
-  if (room === undefined) return body
-  const free = () => room[Symbol.dispose]()
-  if (typeof body !== "string" || body.length <= ONE_PIECE || request.signal.aborted) {
+/** The body as it is sent; its reservation ends when the client has read it. */
+export function deliverBody(
+  body: Answer["body"],
+  { ports, connection, request, reservation }: BodyDelivery,
+): Answer["body"] {
+  if (reservation === undefined) return body
+  const free = () => reservation[Symbol.dispose]()
+  if (typeof body !== "string" || body.length <= SINGLE_WRITE_BYTES || request.signal.aborted) {
     free()
     return body
   }
-  // It is there already, whether or not there is room.
-  room.hold(Buffer.byteLength(body))
+  // The body is in memory already, so a refusal changes nothing.
+  reservation.reserve(Buffer.byteLength(body))
   const { heartbeatMs, readerStallMs: stallMs } = ports.limits
   const outbox = new Outbox({
     clock: ports.clock,
     heartbeatMs,
     stallMs,
-    // Neither others nor this one is cut for what it takes, which its account's share bounds.
+    // The account's reservation bounds this response, so it is not counted among the unread bytes.
     unread: new UnreadBytes(Infinity),
     connection,
-    onSilence: () => {},
+    onIdle: () => {},
     onLeave: free,
-    onTaken: free,
+    onDelivered: free,
   })
   outbox.write(body)
   outbox.end()

@@ -1,13 +1,14 @@
 /**
- * Carries out what a leased purse begins. Every statement ends in one piece of news for the purse. An error is news too, so
- * no purse waits for a statement that has ended.
+ * Carries out what a leased purse begins, and starts actors that lease again after a crash. Every statement ends in one piece of news
+ * for the purse. An error is news too, so no purse waits for a statement that has ended.
  */
 import { Account, type AccountCommand } from "../../actors/account.ts"
-import type { Behaviour } from "../../actors/kernel/actor.ts"
+import type { Behaviour, Runtime } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Growth, LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import { type BreakerPurses, ownerOf } from "../store/breaker-purses.ts"
+import type { ActorStore } from "../store/leases.ts"
+import { type BreakerPurses, ownerOf } from "../store/breakers.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 
 export interface LeaseStatements {
@@ -87,3 +88,95 @@ export function startBreaker({ clock, purses, written, failed, startAgain }: Sta
     return new Account({ clock, self, ...driver }, opened.lease, opened.more)
   }
 }
+
+export interface AccountStartParts extends Omit<StartParts, "purses"> {
+  readonly store: Pick<ActorStore, "growLease" | "returnLease">
+}
+
+/**
+ * A lease that an actor left when it crashed, or that was opened without an answer, is in nobody's hands: no neighbour gets
+ * anything of it before an actor knows it again. So a start that fails is repeated by `startAgain`.
+ */
+export function startAccount({ clock, store, written, failed, startAgain }: AccountStartParts): Start<AccountCommand> {
+  const openLease = async (accountId: string) => {
+    await written(accountId)
+    // Of a lease that is open already this reads what there is.
+    return await store.growLease(accountId, zero, 0)
+  }
+  return async (accountId, tell) => {
+    const opened = await openLease(accountId).catch((error: unknown) => {
+      startAgain(accountId)
+      throw error
+    })
+    // Closed by another process, this one has no access any more; a client that asks again finds one that has.
+    if (opened === undefined) throw new DatabaseUnavailable(`no lease on ${accountId} can be had`)
+    const { id } = opened.lease
+    const self = (news: LeaseNews) => tell({ type: "lease", news })
+    const driver = leaseDriver({
+      what: "account",
+      async grow(short, version) {
+        const grown = await store.growLease(accountId, short, version)
+        // Charges are booked under the lease that this actor began with; another one is not its own.
+        if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
+        return grown
+      },
+      giveBack: (returned) => store.returnLease(id, returned),
+      written: () => written(accountId),
+      tell: self,
+      failed,
+    })
+    return new Account({ clock, self, ...driver }, opened.lease, opened.more)
+  }
+}
+
+export type Start<Command> = (id: string, tell: (command: Command) => void) => Promise<Behaviour<Command>>
+export type Restart<Command> = (
+  id: string,
+  tell: (command: Command) => void,
+  isRestarted: boolean,
+) => Promise<Behaviour<Command>>
+
+/** When an actor that could not be started again, because the database was away, is looked after again, in milliseconds. */
+export const START_AGAIN_MS = 1_000
+
+/**
+ * Actors that lease only once they are asked for money start again without knowing of what the one before them had leased. That is
+ * in nobody's hands: no neighbour gets anything of it before an actor knows it again. So those are told that they follow one that
+ * crashed, and a start of theirs that fails is repeated.
+ */
+export class Restarts {
+  /** What the actors are to be run on. */
+  readonly runtime: Runtime
+  readonly #kinds = new Set<string>()
+  /** By name, from their crash until they have started. */
+  readonly #crashed = new Set<string>()
+
+  constructor(runtime: Runtime) {
+    this.runtime = {
+      ...runtime,
+      crashed: (name, cause) => {
+        if (this.#kinds.has(kindOf(name))) this.#crashed.add(name)
+        runtime.crashed(name, cause)
+      },
+    }
+  }
+
+  /** `again`: asks for an actor of the kind, which begins it anew. */
+  of<Command>(kind: string, start: Restart<Command>, again: (id: string) => void): Start<Command> {
+    this.#kinds.add(kind)
+    return async (id, tell) => {
+      const name = `${kind}:${id}`
+      const isRestarted = this.#crashed.has(name)
+      try {
+        const behaviour = await start(id, tell, isRestarted)
+        this.#crashed.delete(name)
+        return behaviour
+      } catch (error) {
+        if (isRestarted) this.runtime.clock.after(START_AGAIN_MS, () => again(id))
+        throw error
+      }
+    }
+  }
+}
+
+const kindOf = (name: string): string => name.slice(0, name.indexOf(":"))

@@ -3,16 +3,23 @@ import type { AccountCommand, AccountView, Charged, HoldReply } from "../../acto
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
-import type { CallUsage, KeyCommand, Reservation, ReserveReply } from "../../actors/key-command.ts"
-import type { Counting, CountReply, KeyForecast, KeyView } from "../../actors/key-record.ts"
-import type { LeaseNews } from "../../actors/lease.ts"
+import type {
+  CallUsage,
+  CountReply,
+  Counting,
+  KeyCommand,
+  KeyForecast,
+  KeyView,
+  Reservation,
+  ReserveReply,
+} from "../../actors/key-record.ts"
+import type { HoldOutcome, HoldRequest, LeaseNews } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { EnterReply, RunRequest, RunCommand, RunView } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
-import type { HoldOutcome, HoldTerms } from "../../actors/waiting-holds.ts"
 import type { Failure } from "../failure/failure.ts"
-import type { BreakerPurses, PurseLook } from "../store/breaker-purses.ts"
+import type { BreakerPurses, PurseLook } from "../store/breakers.ts"
 import { actorAsk } from "./actor-ask.ts"
 
 /** How long whoever has changed a key waits until the change is in force here. */
@@ -171,7 +178,7 @@ export class RunActors extends LeasingActors {
     const ask = actorAsk<EnterReply>()
     return this.#registry.askWith(asking.runId, ask, { type: "enter", request: asking, reply: ask.reply })
   }
-  hold(runId: string, terms: HoldTerms): MaybePromise<HoldOutcome | Failure> {
+  hold(runId: string, terms: HoldRequest): MaybePromise<HoldOutcome | Failure> {
     const ask = actorAsk<HoldOutcome>()
     return this.#registry.askWith(runId, ask, { type: "hold", terms, reply: ask.reply })
   }
@@ -223,7 +230,7 @@ export class AccountActors extends LeasingActors {
     this.#registry = registry
   }
 
-  hold(accountId: string, terms: HoldTerms): MaybePromise<HoldReply | Failure> {
+  hold(accountId: string, terms: HoldRequest): MaybePromise<HoldReply | Failure> {
     const ask = actorAsk<HoldReply>()
     return this.#registry.askWith(accountId, ask, { type: "hold", terms, reply: ask.reply })
   }

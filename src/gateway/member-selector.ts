@@ -1,9 +1,8 @@
 /**
  * Selects the members of one model's pool for one call: the first one, and the next one after a failure (docs/operating/pools.md). A
- * seat is the call's place at a member, and is released when the call leaves that member.
+ * seat is the call's place at a member: what it occupies, and what the circuits learn from how the call went. It is left once.
  */
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
-import { unreachable } from "../../actors/unreachable.ts"
 import type { PoolStatus } from "../../actors/pool.ts"
 import type { Upstream } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
@@ -11,8 +10,9 @@ import type { Fault } from "../upstream/client.ts"
 import type { Member } from "../upstream/providers.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import { closedCircuits, originOf, type Pool, type PoolMember, type Pools } from "./pools.ts"
+import { unreachable } from "../../actors/unreachable.ts"
 
-export interface MemberSelectorParts {
+interface MemberSelectorParts {
   readonly pools: Pools
   readonly pool: Pool
   /** The hash of the conversation, in 32 bits. */
@@ -198,7 +198,6 @@ interface SeatParts {
   readonly isAlone: boolean
 }
 
-/** A call's place at a member. */
 export class Seat {
   readonly member: Member
   readonly exchange: Exchange

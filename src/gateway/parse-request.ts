@@ -8,16 +8,16 @@ import type { Offer } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
-import { decode, type DecodeTerms } from "../bodies/desk.ts"
+import { decode, type DecodeOptions } from "../bodies/body-processor.ts"
 import { Failure } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
 import { conversationKey, nameInHeaders } from "../wire/conversation.ts"
 import { isTaken } from "../wire/bedrock/invoke.ts"
-import { type BackendModel, type Exchange, exchange, speaksMessages } from "../wire/exchange.ts"
+import { type BackendModel, takesMessagesFormat } from "../wire/protocol.ts"
+import { type Exchange, exchange } from "../wire/exchange.ts"
 import type { ClientSide } from "../wire/format.ts"
-import { askedBetas } from "../wire/shared/betas.ts"
-import { modelRefused } from "./binding.ts"
-import { missingFeature } from "./features.ts"
+import { requestedBetas } from "../wire/shared/betas.ts"
+import { missingFeature, modelRefused } from "./eligibility.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface ParsedRequest {
@@ -73,8 +73,8 @@ export async function parseRequest(
     const { pass, upstreams } = offer.model
     const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
     // Any member of the pool may be asked, so what travels is what all of them take.
-    const inEnvelope = upstreams.some((upstream) => upstream.format === "bedrock" && speaksMessages(upstream))
-    const betas = inEnvelope ? askedBetas(header, isTaken) : askedBetas(header)
+    const inEnvelope = upstreams.some((upstream) => upstream.format === "bedrock" && takesMessagesFormat(upstream))
+    const betas = inEnvelope ? requestedBetas(header, isTaken) : requestedBetas(header)
     const pendingRequest = body.decode({
       allowance: { pass, betas: betas.listed },
       call: {
@@ -107,7 +107,7 @@ export async function parseRequest(
 /** A body that names a model. `decode` checks the rest of it, once the model is known. */
 export interface ParsedBody {
   readonly model: string
-  decode(terms: DecodeTerms): MaybePromise<ModelRequest | Failure>
+  decode(terms: DecodeOptions): MaybePromise<ModelRequest | Failure>
   exchange(request: ModelRequest, backend: BackendModel, takes: Omit<Target, "model">): MaybePromise<Exchange | Failure>
   release(): void
 }
@@ -116,7 +116,7 @@ export interface ParsedBody {
 const COUNTED_BODY_BYTES = 16_384
 /** Smaller ones are always worked on here: handing one of 32 KB to another thread and back costs this one more than the work. */
 const SMALL_BODY_BYTES = 65_536
-/** A twentieth of the thread for as long as it is remembered (src/bodies/recent-use.ts). */
+/** A twentieth of the thread for as long as it is remembered (src/bodies/bodies.ts). */
 const MUCH_TIME_MS = 700
 
 /** Whether an account has used so much of the thread lately that others would notice. */
@@ -183,7 +183,7 @@ class LocalParsedBody implements ParsedBody {
     this.#timed = timed
   }
 
-  decode(terms: DecodeTerms): ModelRequest | Failure {
+  decode(terms: DecodeOptions): ModelRequest | Failure {
     if (this.#timed === undefined) return decode(this.#endpoint, this.#body, terms)
     const { ports, accountId } = this.#timed
     const begunAt = ports.clock.monotonic()

@@ -3,9 +3,8 @@
  * member and each credential, across changes of the catalogue, and by this process alone. Milliseconds, monotonic.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import { Circuit, RetryBudget } from "../../actors/circuit.ts"
+import { Capacity, Circuit, RetryBudget } from "../../actors/backend.ts"
 import { type Choice, type PoolStatus, Ranking } from "../../actors/pool.ts"
-import { Capacity } from "../../actors/capacity.ts"
 import type { Share } from "../../actors/share.ts"
 import type { BackendLimits, MemberSetting, MemberState, Model } from "../catalogue/model.ts"
 import type { Fault } from "../upstream/client.ts"

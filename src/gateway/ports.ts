@@ -1,11 +1,9 @@
 /** What a call needs of the rest of the gateway, and what it tells it. */
-import type { Clock } from "../../actors/kernel/clock.ts"
+import type { Clock, Random } from "../../actors/kernel/clock.ts"
 import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
-import type { Tokens } from "../../actors/money/tokens.ts"
-import type { Random } from "../../actors/kernel/random.ts"
-import type { LargeBodies } from "../bodies/bodies.ts"
-import type { RecentUse } from "../bodies/recent-use.ts"
+import type { Tokens } from "../../actors/money/price.ts"
+import type { LargeBodies, RecentUse } from "../bodies/bodies.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { PdfReader } from "../pdf/reader.ts"
 import type { Search } from "../search/searx.ts"
@@ -19,8 +17,8 @@ import type { BackendHealth } from "./backend-health.ts"
 import type { Calibration, EstimateFactors } from "./estimate-factors.ts"
 import type { Pools } from "./pools.ts"
 import type { UnreadBytes } from "./outbox.ts"
-import type { BodyBytes } from "./read-body.ts"
-import type { Repeats } from "./repeats.ts"
+import type { BodyMemory } from "./read-body.ts"
+import type { CallDeduplication } from "./call-deduplication.ts"
 
 /** Milliseconds and bytes; the variables of decisions §9. */
 export interface CallLimits {
@@ -53,7 +51,7 @@ export interface GatewayPorts {
   /** How often each account's calls found no room. */
   readonly refusals: RecentUse
   /** What is held of bodies, of all calls. */
-  readonly bodies: BodyBytes
+  readonly bodies: BodyMemory
   /** Undefined without a search server: then web search on messages is not served. */
   readonly search: Search | undefined
   /** Under which accounts are named to backends. */
@@ -65,7 +63,7 @@ export interface GatewayPorts {
   /** The local disk, for what the database could not be told in time. */
   readonly withdrawals: Withdrawals
   /** Calls that may be asked for again. */
-  readonly repeats: Repeats
+  readonly deduplication: CallDeduplication
   /** What clients have not taken yet. */
   readonly unread: UnreadBytes
   /** What is known of how far estimates are off. */

@@ -1,58 +1,59 @@
 /**
- * Reads a request's body within limits of size, time and memory, without trusting what it says of its length (decisions
- * §4.5, §13.10). A small body with a length is read in one go; a larger one by pieces, into memory that grows with what has
- * come: a length that is only announced takes room from nobody.
+ * Reads a request's body within limits of size, time and memory. The announced length is not trusted (decisions §4.5, §13.10). A
+ * small body with a length is read at once. A larger one is read in chunks, into memory that grows with what has arrived: an
+ * announced length alone takes no memory.
  */
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 
-export interface BodyTerms {
+export interface ReadBodyOptions {
   readonly maxBytes: number
-  /** How long nothing may come. */
+  /** The longest time without a byte. */
   readonly idleMs?: number
   readonly clock?: Clock
-  /** Where its bytes are counted; nowhere for the small bodies of the dashboard. */
-  readonly share?: BodyShare
+  /** Where its bytes are counted. The small bodies of the dashboard are not counted. */
+  readonly reservation?: BodyReservation
   /**
-   * Asked before a body of so many bytes is read: at its length, or as it grows past them. `much`: with it the account holds
-   * more than any account may.
+   * Called before a body of this many bytes is read: at its announced length, or when it grows past them. `isLarge`: with it the
+   * account would hold more than the part that every account may.
    */
-  readonly admit?: (bytes: number, much: boolean) => MaybePromise<Failure | undefined>
+  readonly admit?: (bytes: number, isLarge: boolean) => MaybePromise<Failure | undefined>
 }
 
 const BODY_IDLE_MS = 30_000
-/** A body that trickles in ends some day: beyond the idle time it must have come at this rate. */
-const LEAST_BYTES_PER_MS = 16
-/** Read in one go; then the one deadline is that of the whole. */
-const WHOLE_BYTES = 64 * 1024
-/** What a body gets at first; doubled as it grows. */
+/** A slow body must arrive at this rate at least, counted after the idle time. */
+const MIN_BYTES_PER_MS = 16
+/** A body up to this size is read at once, with one deadline for the whole. */
+const SINGLE_READ_BYTES = 64 * 1024
+/** The first buffer of a body; it is doubled as the body grows. */
 const FIRST_BYTES = 64 * 1024
 
-/** Requests whose body was read in part: what still comes is unread. */
+/** Requests whose body was read in part. */
 const partlyRead = new WeakSet<Request>()
 
-/** Whether so much of a request's body is unread that an answer may be lost while its client still writes. */
-export function isMuchUnread(request: Request): boolean {
+/** Whether so much of the body is unread that the response may be lost while the client still writes. */
+export function hasLargeUnreadBody(request: Request): boolean {
   if (partlyRead.has(request)) return true
-  const length = lengthOf(request)
-  if (length === undefined ? !request.headers.has("transfer-encoding") : length <= WHOLE_BYTES) return false
+  const length = contentLengthOf(request)
+  if (length === undefined ? !request.headers.has("transfer-encoding") : length <= SINGLE_READ_BYTES) return false
   return !request.bodyUsed && request.body !== null
 }
 
-export function readBody(request: Request, terms: BodyTerms): Promise<Uint8Array<ArrayBuffer> | Failure> {
-  const length = lengthOf(request)
-  if (length === undefined || length > WHOLE_BYTES || length > terms.maxBytes) return readLong(request, length, terms)
-  const { share, admit } = terms
-  const admitted = admit?.(length, share?.isLittle(length) === false)
-  if (admitted === undefined) return readShort(request, length, terms)
-  return Promise.resolve(admitted).then((refused) => refused ?? readShort(request, length, terms))
+export function readBody(request: Request, terms: ReadBodyOptions): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const length = contentLengthOf(request)
+  if (length === undefined || length > SINGLE_READ_BYTES || length > terms.maxBytes)
+    return readLarge(request, length, terms)
+  const { reservation, admit } = terms
+  const admitted = admit?.(length, reservation?.isSmall(length) === false)
+  if (admitted === undefined) return readSmall(request, length, terms)
+  return Promise.resolve(admitted).then((refused) => refused ?? readSmall(request, length, terms))
 }
 
-async function readLong(
+async function readLarge(
   request: Request,
   length: number | undefined,
-  terms: BodyTerms,
+  terms: ReadBodyOptions,
 ): Promise<Uint8Array<ArrayBuffer> | Failure> {
   if (length !== undefined) {
     if (length > terms.maxBytes) return tooLarge(terms.maxBytes)
@@ -60,44 +61,47 @@ async function readLong(
     if (refused) return refused
   }
   if (request.body === null) return new Uint8Array()
-  const read = await readPieces(request.body, length, terms)
+  const read = await readChunks(request.body, length, terms)
   if (read instanceof Failure) partlyRead.add(request)
   return read
 }
 
-/** Undefined where it says none, or nothing that is a length. */
-function lengthOf({ headers }: Request): number | undefined {
-  const told = headers.get("content-length")
-  return told !== null && /^\d{1,15}$/.test(told) ? Number(told) : undefined
+/** Undefined if the header is missing or is no length. */
+function contentLengthOf({ headers }: Request): number | undefined {
+  const length = headers.get("content-length")
+  return length !== null && /^\d{1,15}$/.test(length) ? Number(length) : undefined
 }
 
-function readShort(request: Request, length: number, terms: BodyTerms): Promise<Uint8Array<ArrayBuffer> | Failure> {
-  const { clock = systemClock, idleMs = BODY_IDLE_MS, maxBytes, share } = terms
-  if (share?.hold(length) === false) return Promise.resolve(noRoom())
+function readSmall(
+  request: Request,
+  length: number,
+  terms: ReadBodyOptions,
+): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const { clock = systemClock, idleMs = BODY_IDLE_MS, maxBytes, reservation } = terms
+  if (reservation?.reserve(length) === false) return Promise.resolve(noRoom())
   return new Promise((resolve) => {
-    const timer = clock.after(idleMs + length / LEAST_BYTES_PER_MS, () => resolve(tooLate()))
+    const timer = clock.after(idleMs + length / MIN_BYTES_PER_MS, () => resolve(tooLate()))
     const end = (bytes: Uint8Array<ArrayBuffer> | Failure) => {
       timer.cancel()
       resolve(bytes)
     }
     request.bytes().then(
       (bytes) => end(bytes.length <= maxBytes ? bytes : tooLarge(maxBytes)),
-      () => end(brokeOff()),
+      () => end(interrupted()),
     )
   })
 }
 
-async function readPieces(
+async function readChunks(
   body: ReadableStream<Uint8Array>,
   length: number | undefined,
-  terms: BodyTerms,
+  terms: ReadBodyOptions,
 ): Promise<Uint8Array<ArrayBuffer> | Failure> {
-  const { maxBytes, share, admit } = terms
+  const { maxBytes, reservation, admit } = terms
   let bytes = new Uint8Array(0)
   let size = 0
   const reader = body.getReader()
-  // A read that is under way ends with the lock; what comes then is for whoever throws it away. Not a promise that each read is
-  // raced with, for that would keep every piece until the end.
+  // Releasing the lock ends a pending read. A promise that each read is raced with would keep every chunk in memory until the end.
   using _ = { [Symbol.dispose]: () => reader.releaseLock() }
   using progress = new Progress(terms, () => reader.releaseLock())
   try {
@@ -108,56 +112,56 @@ async function readPieces(
       if (end > maxBytes) return tooLarge(maxBytes)
       if (end > bytes.length) {
         const room = Math.min(Math.max(FIRST_BYTES, 2 * bytes.length, end), length ?? maxBytes)
-        const much = share?.isLittle(room) === false
-        const refused = length === undefined || much ? await admit?.(end, much) : undefined
+        const isLarge = reservation?.isSmall(room) === false
+        const refused = length === undefined || isLarge ? await admit?.(end, isLarge) : undefined
         if (refused) return refused
-        if (share?.hold(room) === false) return noRoom()
+        if (reservation?.reserve(room) === false) return noRoom()
         const grown = new Uint8Array(room)
         grown.set(bytes.subarray(0, size))
         bytes = grown
       }
       bytes.set(piece.value, size)
       size = end
-      progress.cameTo(size)
+      progress.advanceTo(size)
     }
   } catch {
-    return progress.isLate ? tooLate() : brokeOff()
+    return progress.isLate ? tooLate() : interrupted()
   }
 }
 
-/** Watches that a body comes on: one timer, which looks how far it has come. */
+/** Watches the progress of a body with one timer. */
 class Progress implements Disposable {
   isLate = false
   readonly #onLate: () => void
   readonly #clock: Clock
   readonly #idleMs: number
   readonly #startedAt: number
-  #cameAt: number
+  #lastChunkAt: number
   #size = 0
   #timer
 
-  constructor({ clock = systemClock, idleMs = BODY_IDLE_MS }: BodyTerms, onLate: () => void) {
+  constructor({ clock = systemClock, idleMs = BODY_IDLE_MS }: ReadBodyOptions, onLate: () => void) {
     this.#onLate = onLate
     this.#clock = clock
     this.#idleMs = idleMs
     this.#startedAt = clock.running()
-    this.#cameAt = this.#startedAt
-    this.#timer = clock.after(idleMs, () => this.#look())
+    this.#lastChunkAt = this.#startedAt
+    this.#timer = clock.after(idleMs, () => this.#check())
   }
 
-  cameTo(size: number): void {
+  advanceTo(size: number): void {
     this.#size = size
-    this.#cameAt = this.#clock.running()
+    this.#lastChunkAt = this.#clock.running()
   }
 
   [Symbol.dispose](): void {
     this.#timer.cancel()
   }
 
-  #look(): void {
-    const wholeBy = this.#startedAt + this.#idleMs + this.#size / LEAST_BYTES_PER_MS
-    const left = Math.min(this.#cameAt + this.#idleMs, wholeBy) - this.#clock.running()
-    if (left > 1) this.#timer = this.#clock.after(left, () => this.#look())
+  #check(): void {
+    const wholeBy = this.#startedAt + this.#idleMs + this.#size / MIN_BYTES_PER_MS
+    const left = Math.min(this.#lastChunkAt + this.#idleMs, wholeBy) - this.#clock.running()
+    if (left > 1) this.#timer = this.#clock.after(left, () => this.#check())
     else {
       this.isLate = true
       this.#onLate()
@@ -170,27 +174,26 @@ const tooLarge = (maxBytes: number): Failure =>
 const closing = { Connection: "close" }
 const tooLate = (): Failure =>
   new Failure("request.invalid", { message: "The request body did not come in time.", headers: closing })
-const brokeOff = (): Failure => new Failure("request.invalid", { message: "The request body broke off." })
+const interrupted = (): Failure => new Failure("request.invalid", { message: "The request body broke off." })
 const noRoom = (): Failure =>
   new Failure("gateway.capacity", { message: "Too many large requests are being read.", retryAfterS: 1 })
 
 /**
- * The bytes of request bodies that are held at one time, from reading until the call no longer needs them, and of answers that
- * are large for their price (large-answers.ts). An account may
- * hold as many as are left free for the others, and whoever comes next still finds room, however many came before. An eighth
- * is left for those that hold little, so that many accounts that take all they can do not leave the others nothing. What
- * does not fit is refused at once, for a body half read is of no use to anybody.
+ * The memory of request bodies, from reading until the call no longer needs them, and of responses that are large for their price
+ * (large-answers.ts). An account may hold as many bytes as it leaves free for the others, so that a newcomer always finds room. An
+ * eighth is reserved for accounts that hold little, so that many accounts that take all they can leave something for the others. A
+ * body that does not fit is refused at once, because half a body is useless.
  */
-export class BodyBytes {
+export class BodyMemory {
   readonly total: number
-  /** What any account may hold, also of the part that is left for that. */
-  readonly little: number
+  /** What any account may hold, also of the reserved eighth. */
+  readonly smallBytes: number
   #held = 0
   readonly #byAccount = new Map<string, number>()
 
   constructor(total: number) {
     this.total = total
-    this.little = Math.min(MOST_LITTLE, Math.floor(total / 64))
+    this.smallBytes = Math.min(MAX_SMALL_BYTES, Math.floor(total / 64))
   }
 
   get held(): number {
@@ -201,16 +204,16 @@ export class BodyBytes {
     return this.#byAccount.get(accountId) ?? 0
   }
 
-  /** Nothing yet, of this account. */
-  share(accountId: string): BodyShare {
-    return new BodyShare(this, accountId)
+  /** An empty reservation of this account. */
+  reservationFor(accountId: string): BodyReservation {
+    return new BodyReservation(this, accountId)
   }
 
-  /** So many more of an account, or fewer; false where there is no room, and then nothing is changed. */
+  /** Adds bytes of an account, or removes them if negative. False where there is no room; then nothing is changed. */
   change(accountId: string, bytes: number): boolean {
     const mine = this.heldBy(accountId) + bytes
     const all = this.#held + bytes
-    const room = mine <= this.little ? all <= this.total : mine <= Math.floor((this.total * 7) / 8) - all
+    const room = mine <= this.smallBytes ? all <= this.total : mine <= Math.floor((this.total * 7) / 8) - all
     if (bytes > 0 && !room) return false
     this.#held = all
     if (mine > 0) this.#byAccount.set(accountId, mine)
@@ -219,32 +222,32 @@ export class BodyBytes {
   }
 }
 
-const MOST_LITTLE = 1024 * 1024
+const MAX_SMALL_BYTES = 1024 * 1024
 
-/** What one call holds. */
-export class BodyShare implements Disposable {
-  readonly #all: BodyBytes
+/** The bytes of one call. */
+export class BodyReservation implements Disposable {
+  readonly #all: BodyMemory
   readonly #accountId: string
   #bytes = 0
 
-  constructor(all: BodyBytes, accountId: string) {
+  constructor(all: BodyMemory, accountId: string) {
     this.#all = all
     this.#accountId = accountId
   }
 
   /** Whether the account would hold little with so many bytes of this call. */
-  isLittle(bytes: number): boolean {
-    return this.#all.heldBy(this.#accountId) + bytes - this.#bytes <= this.#all.little
+  isSmall(bytes: number): boolean {
+    return this.#all.heldBy(this.#accountId) + bytes - this.#bytes <= this.#all.smallBytes
   }
 
-  /** Holds so many bytes in all, if there is room for them. */
-  hold(bytes: number): boolean {
+  /** Sets the reservation to this many bytes, if there is room. */
+  reserve(bytes: number): boolean {
     if (bytes !== this.#bytes && !this.#all.change(this.#accountId, bytes - this.#bytes)) return false
     this.#bytes = bytes
     return true
   }
 
   [Symbol.dispose](): void {
-    this.hold(0)
+    this.reserve(0)
   }
 }

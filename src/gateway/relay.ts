@@ -1,20 +1,19 @@
 /**
- * Relays one backend's stream to one client. Events are passed on as they come; the first ones without content and the terminal one
- * are buffered. Usage is read on the way (decisions §6).
+ * Relays one backend's stream to one client. The stream is read to its end, as fast as the backend sends. Events are passed on as
+ * they come; the first ones without content and the terminal one are buffered. Usage is read on the way (decisions §6).
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import type { AnswerBounds } from "../upstream/answer-bounds.ts"
 import { Failure } from "../failure/failure.ts"
-import { brokenFault, type Fault, overlongFault } from "../upstream/client.ts"
+import type { AnswerBounds } from "../upstream/body.ts"
+import { type Fault, brokenFault, connectionFault, overlongFault } from "../upstream/client.ts"
 import type { SentStep, StreamPosition, StreamReader } from "../wire/format.ts"
-import type { WaitingEvents } from "../wire/sse.ts"
-import { readEvents } from "./backend-events.ts"
+import { type BufferedEvents, SseParser } from "../wire/sse.ts"
 import type { OutputMeter } from "./call-costs.ts"
 
 /** The most that is buffered, in UTF-16 units: twice a coding agent's instructions and tools, which events may echo. */
 const MAX_BUFFERED_LENGTH = 131_072
 /** The stream came to its terminal event, whose bytes leave once the charge is durable. */
-export interface StreamComplete {
+interface StreamComplete {
   readonly terminal: string
 }
 
@@ -29,7 +28,7 @@ export interface RelayTarget {
 }
 
 /** What an attempt learns of its stream. */
-export interface RelayWatch {
+interface RelayWatch {
   /** Run at the first usable output. */
   readonly onContent: () => void
   readonly output: Pick<OutputMeter, "event" | "unread">
@@ -86,7 +85,7 @@ export class Relay {
   }
 
   /** What came together goes out together. */
-  #relay(events: WaitingEvents): StreamComplete | Fault | undefined {
+  #relay(events: BufferedEvents): StreamComplete | Fault | undefined {
     const out: string[] = []
     let end: StreamComplete | Fault | undefined
     let hasEvent = false
@@ -109,10 +108,10 @@ export class Relay {
   }
 
   /** What goes on unread is content. */
-  #passThrough(events: WaitingEvents, out: string[]): void {
-    if (this.#reader.pass === undefined) return
+  #passThrough(events: BufferedEvents, out: string[]): void {
+    if (this.#reader.passThrough === undefined) return
     const before = out.length
-    this.#reader.pass(events, out)
+    this.#reader.passThrough(events, out)
     let length = 0
     for (let index = before; index < out.length; index++) length += out[index]?.length ?? 0
     if (length > 0) this.#watch.output.unread(length)
@@ -131,5 +130,58 @@ export class Relay {
       if (!this.#committed) out.push(this.#takeBuffered())
     }
     if (bytes !== "") out.push(bytes)
+  }
+}
+
+/** How long a backend may take to close a stream after its last event, for the connection to be used again. */
+const CLOSE_MS = 1_000
+
+/**
+ * `read` takes the events that came together; it is undefined where more have to come. A stream that ends before it has come
+ * to an end is a broken connection. What it throws is a bug of ours.
+ */
+export async function readEvents<End>(
+  body: ReadableStream<Uint8Array>,
+  bounds: AnswerBounds,
+  clock: Clock,
+  read: (events: BufferedEvents) => End | Fault | undefined,
+): Promise<End | Fault> {
+  const reader = body.getReader()
+  const parser = new SseParser({ maxEventSize: bounds.eventLength })
+  let size = 0
+  try {
+    for (;;) {
+      let piece: Awaited<ReturnType<typeof reader.read>>
+      try {
+        piece = await reader.read()
+      } catch {
+        return connectionFault(true)
+      }
+      const { done, value } = piece
+      size += value?.length ?? 0
+      if (size > bounds.streamBytes) return overlongFault
+      if (done) parser.end()
+      else parser.feed(value)
+      const end = read(parser)
+      if (end !== undefined) return end
+      if (done) return connectionFault(true)
+    }
+  } finally {
+    void finish(reader, clock)
+  }
+}
+
+/**
+ * Always read or cancel: a body that is left alone keeps its connection. Not a wait of the call's own, which may be at
+ * its next backend by then.
+ */
+async function finish(reader: ReadableStreamDefaultReader<Uint8Array>, clock: Clock): Promise<void> {
+  const timer = clock.after(CLOSE_MS, () => void reader.cancel().catch(() => {}))
+  try {
+    while (!(await reader.read()).done);
+  } catch {
+    // The connection broke; there is nothing left to give back.
+  } finally {
+    timer.cancel()
   }
 }

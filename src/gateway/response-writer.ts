@@ -8,7 +8,7 @@ import { rerouteHeaders } from "./candidates.ts"
 import { type Answer, type ClientOutbox, Outbox, type StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Relay } from "./relay.ts"
-import type { SharedAnswer } from "./shared-answer.ts"
+import type { SharedResponse } from "./shared-response.ts"
 import type { StateMachine } from "./states.ts"
 
 export interface ResponseWriterParts {
@@ -18,7 +18,7 @@ export interface ResponseWriterParts {
   readonly plan: { readonly offer: Offer; readonly request: { readonly stream: boolean } }
   readonly connection: StreamConnection | undefined
   /** Where others may ask for the same answer. */
-  readonly shared: SharedAnswer | undefined
+  readonly shared: SharedResponse | undefined
 }
 
 export class ResponseWriter {
@@ -45,7 +45,7 @@ export class ResponseWriter {
     this.#isStream = plan.request.stream
     this.#clock = clock
     const listeners = {
-      onSilence: () => call.receive({ type: "heartbeat" }),
+      onIdle: () => call.receive({ type: "heartbeat" }),
       onLeave: () => call.receive({ type: "client-left" }),
     }
     const { heartbeatMs, readerStallMs: stallMs } = limits
@@ -72,7 +72,7 @@ export class ResponseWriter {
   sendHead(offer: Offer | undefined): void {
     if (this.#resolveAnswer === undefined) return
     this.#send({
-      body: this.outbox.whole() ?? this.outbox.stream(),
+      body: this.outbox.takeWhole() ?? this.outbox.stream(),
       headers: {
         "Content-Type": this.#isStream ? "text/event-stream; charset=utf-8" : "application/json",
         "Cache-Control": "no-store",

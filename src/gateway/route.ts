@@ -105,7 +105,7 @@ async function askPool(
 
 /** What is forwarded, and so charged at the most: another member's format may take no limit as small as the client's. */
 const limitAt = (
-  { leastAnswerTokens: least }: Pick<Exchange, "leastAnswerTokens">,
+  { minAnswerTokens: least }: Pick<Exchange, "minAnswerTokens">,
   { maxOutputTokens: requested }: ModelRequest,
   answerLimit: number,
 ): number => (requested === undefined ? answerLimit : Math.min(answerLimit, Math.max(requested, least)))

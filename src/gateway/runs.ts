@@ -6,16 +6,16 @@ import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import { MICRO_PER_RUPIAH, type Micro, micro, microToRupiah } from "../../actors/money/micro.ts"
 import type { EnterReply, RunRequest } from "../../actors/run.ts"
 import { unreachable } from "../../actors/unreachable.ts"
-import type { HoldTerms } from "../../actors/waiting-holds.ts"
+import type { HoldRequest } from "../../actors/lease.ts"
 import { Failure } from "../failure/failure.ts"
-import { findOrOpenRun, MOST_RUNS_KEPT, MOST_RUNS_OPEN, type RunStatements } from "../store/runs.ts"
+import { findOrOpenRun, MAX_RUNS_KEPT, MAX_RUNS_OPEN, type RunStatements } from "../store/runs.ts"
 import type { Actors } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
 
 /** What a path and a table can carry as it is. */
 export const RUN_NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/
-const MOST_RUN_BUDGET_RP = 1_000_000_000
-export const MOST_RUN_BUDGET: Micro = micro(BigInt(MOST_RUN_BUDGET_RP) * MICRO_PER_RUPIAH)
+const MAX_RUN_BUDGET_RP = 1_000_000_000
+export const MAX_RUN_BUDGET: Micro = micro(BigInt(MAX_RUN_BUDGET_RP) * MICRO_PER_RUPIAH)
 
 /** Undefined of a call that belongs to no run. */
 export function runRequestOf({ record }: Caller, headers: Headers): RunRequest | Failure | undefined {
@@ -35,9 +35,9 @@ export function runRequestOf({ record }: Caller, headers: Headers): RunRequest |
   const run = { runId: runIdOf(keyId, name), accountId, keyId, name }
   if (budget === null) return { ...run, budget: undefined }
   const amount = /^[1-9]\d{0,9}$/.test(budget) ? Number(budget) : NaN
-  if (!(amount <= MOST_RUN_BUDGET_RP)) {
+  if (!(amount <= MAX_RUN_BUDGET_RP)) {
     return new Failure("request.invalid", {
-      message: `'X-Run-Budget-Rp' must be whole rupiah from 1 to ${MOST_RUN_BUDGET_RP}, in digits alone.`,
+      message: `'X-Run-Budget-Rp' must be whole rupiah from 1 to ${MAX_RUN_BUDGET_RP}, in digits alone.`,
     })
   }
   return { ...run, budget: micro(BigInt(amount) * MICRO_PER_RUPIAH) }
@@ -71,7 +71,7 @@ export async function makeRun(
 
 const tooManyRuns = (): Failure =>
   new Failure("quota.runs_exceeded", {
-    message: `The account has ${MOST_RUNS_OPEN} runs that have not ended, or ${MOST_RUNS_KEPT} in all.`,
+    message: `The account has ${MAX_RUNS_OPEN} runs that have not ended, or ${MAX_RUNS_KEPT} in all.`,
   })
 
 const otherBudget = (budget: Micro): Failure =>
@@ -80,7 +80,7 @@ const otherBudget = (budget: Micro): Failure =>
   })
 
 /** What the run pays at the most. The run is made where there is none. */
-export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldTerms): MaybePromise<Micro | Failure> {
+export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldRequest): MaybePromise<Micro | Failure> {
   return andThen(actors.runs.enter(run), (reply) => {
     const refusal = refusalOf(actors, run.runId, reply)
     if (refusal !== undefined) return refusal

@@ -7,17 +7,25 @@ import type { Charged } from "../../actors/account.ts"
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Opening, Settlement, UsageRecord, UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, minus, plus, smaller, zero } from "../../actors/money/micro.ts"
-import { price } from "../../actors/money/price.ts"
-import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import { noTokens, price, type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import type { Withdrawals } from "../store/withdrawals.ts"
 import type { Actors } from "./actors.ts"
 import type { Admission } from "./admit.ts"
 import type { End } from "./attempt.ts"
-import { type ChargedPurse, paidOf, releaseBreakers, settleBreakers, unsettleBreakers } from "./breakers.ts"
+import {
+  type ChargedPurse,
+  type PayingKeys,
+  paidOf,
+  releaseBreakers,
+  settleBreakers,
+  settleKeys,
+  tellKeysSettled,
+  unsettleBreakers,
+  unsettleKeys,
+} from "./purses.ts"
 import type { CallCosts } from "./call-costs.ts"
-import { type PayingKeys, settleKeys, tellKeysSettled, unsettleKeys } from "./key-purses.ts"
 import type { Marker } from "./candidates.ts"
 
 /** A call as its customer pays for it. */

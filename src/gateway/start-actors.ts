@@ -2,29 +2,36 @@
  * Starts the actors on their durable state. An actor that is started again must not miss what it sent to the ledger and
  * is not written yet, so each start waits for the ledger first.
  */
-import { Account, type AccountCommand } from "../../actors/account.ts"
+import type { AccountCommand } from "../../actors/account.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
 import { Registry, supervisor } from "../../actors/kernel/registry.ts"
 import type { Budget } from "../../actors/budget.ts"
 import { Key } from "../../actors/key.ts"
-import type { KeyCommand } from "../../actors/key-command.ts"
+import type { KeyCommand } from "../../actors/key-record.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"
-import type { LeaseDriver, LeaseNews } from "../../actors/lease.ts"
-import { type Micro, zero } from "../../actors/money/micro.ts"
+import type { LeaseDriver } from "../../actors/lease.ts"
+import type { Micro } from "../../actors/money/micro.ts"
 import { Run, type RunRequest, type RunCommand } from "../../actors/run.ts"
 import type { Share } from "../../actors/share.ts"
 import { Slots, type SlotsCommand } from "../../actors/slots.ts"
-import type { WindowCounts } from "../../actors/window-counts.ts"
+import type { WindowCounts } from "../../actors/window.ts"
 import type { LiveCatalogue } from "../catalogue/live.ts"
 import type { Model } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
-import type { ActorStore } from "../store/actor-store.ts"
+import type { ActorStore } from "../store/leases.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import { type Actors, GateActor, LedgerActor, ModelActors } from "./actors.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
-import { leaseDriver, type LeaseStatements, startBreaker } from "./lease-driver.ts"
-import { type Restart, Restarts, type Start, START_AGAIN_MS } from "./restarts.ts"
+import {
+  type LeaseStatements,
+  type Restart,
+  Restarts,
+  START_AGAIN_MS,
+  leaseDriver,
+  startAccount,
+  startBreaker,
+} from "./lease-driver.ts"
 
 export interface ActorsParts {
   readonly runtime: Runtime
@@ -115,10 +122,13 @@ export function startActors(parts: ActorsParts): Actors {
   const accounts = new Registry<AccountCommand>(runtime, {
     ...common,
     kind: "account",
-    start: startAccount(
-      { ...parts, written },
-      startAgain(() => accountActors),
-    ),
+    start: startAccount({
+      clock,
+      store: parts.store,
+      written,
+      failed: leaseNotMoved(log),
+      startAgain: startAgain(() => accountActors),
+    }),
   })
   const accountActors = new AccountActors(accounts)
   const purses = parts.store.breakers
@@ -253,43 +263,4 @@ function budgetDriver(
     tell,
     failed: leaseNotMoved(log),
   })
-}
-
-/**
- * A lease that an actor left when it crashed, or that was opened without an answer, is in nobody's hands: no neighbour gets
- * anything of it before an actor knows it again. So a start that fails is repeated by `startAgain`.
- */
-function startAccount(
-  { runtime: { clock }, store, log, written }: Started,
-  startAgain: (accountId: string) => void,
-): Start<AccountCommand> {
-  const openLease = async (accountId: string) => {
-    await written(accountId)
-    // Of a lease that is open already this reads what there is.
-    return await store.growLease(accountId, zero, 0)
-  }
-  return async (accountId, tell) => {
-    const opened = await openLease(accountId).catch((error: unknown) => {
-      startAgain(accountId)
-      throw error
-    })
-    // Closed by another process, this one has no access any more; a client that asks again finds one that has.
-    if (opened === undefined) throw new DatabaseUnavailable(`no lease on ${accountId} can be had`)
-    const { id } = opened.lease
-    const self = (news: LeaseNews) => tell({ type: "lease", news })
-    const driver = leaseDriver({
-      what: "account",
-      async grow(short, version) {
-        const grown = await store.growLease(accountId, short, version)
-        // Charges are booked under the lease that this actor began with; another one is not its own.
-        if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
-        return grown
-      },
-      giveBack: (returned) => store.returnLease(id, returned),
-      written: () => written(accountId),
-      tell: self,
-      failed: leaseNotMoved(log),
-    })
-    return new Account({ clock, self, ...driver }, opened.lease, opened.more)
-  }
 }

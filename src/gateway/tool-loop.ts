@@ -5,17 +5,21 @@
  */
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, plus, zero } from "../../actors/money/micro.ts"
-import { furtherLimit } from "../../actors/money/quote.ts"
-import { noTokens, type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import { furtherLimit, noTokens, type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { Failure } from "../failure/failure.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { ModelRequest, WebSearchOptions } from "../language/request.ts"
 import type { Search } from "../search/searx.ts"
 import { estimateInputTokens } from "../wire/estimate/estimate.ts"
 import type { Exchange } from "../wire/exchange.ts"
-import { type GatewayEnd, SearchedAnswer } from "../wire/messages/server-tools-answer.ts"
+import {
+  type GatewayEnd,
+  SearchedAnswer,
+  type Turn,
+  turnOfReply,
+  TurnReader,
+} from "../wire/messages/server-tools-answer.ts"
 import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
-import { type Turn, turnOfReply, TurnReader } from "../wire/messages/server-tools-turn.ts"
 import { type Admission, SEARCH_LOOP } from "./admit.ts"
 import {
   type AnsweredEnd,
@@ -28,7 +32,7 @@ import {
 import type { GatewayPorts } from "./ports.ts"
 
 /** Where the client names no limit of its own; a model may ask for several at once. */
-const MOST_SEARCHES = 20
+const MAX_SEARCHES = 20
 /** In UTF-16 units. */
 const LONGEST_QUERY = 1_000
 
@@ -111,11 +115,11 @@ class ToolLoop {
     const { blocksTold } = this.#answer
     const exchange = this.#asking
     const reading = { blocksTold, clientSources: this.#loop.webSearch.clientSources }
-    const { backend, path, leastAnswerTokens } = exchange
+    const { backend, path, minAnswerTokens } = exchange
     return {
       backend,
       path,
-      leastAnswerTokens,
+      minAnswerTokens,
       encodeRequest: (maxOutputTokens, anthropicBeta) => exchange.encodeRequest(maxOutputTokens, anthropicBeta),
       continued: (said) => exchange.continued(said),
       asStream: () => exchange.asStream(),
@@ -150,7 +154,7 @@ class ToolLoop {
     const { webSearch, search } = this.#loop
     if (typeof query !== "string" || query.trim() === "") return "invalid_tool_input"
     if (query.length > LONGEST_QUERY) return "query_too_long"
-    if (this.#answer.searches >= Math.min(webSearch.maxUses ?? MOST_SEARCHES, MOST_SEARCHES)) return "max_uses_exceeded"
+    if (this.#answer.searches >= Math.min(webSearch.maxUses ?? MAX_SEARCHES, MAX_SEARCHES)) return "max_uses_exceeded"
     this.#answer.countSearch()
     return await search(query, webSearch.domains, this.#call.timeouts.signal)
   }

@@ -3,7 +3,7 @@
  * answer (several choices exist only where both sides speak chat). Parts come one after another: a delta belongs to the
  * part that began last, except that of a tool call, which says its index.
  */
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Tokens } from "../../actors/money/price.ts"
 import type { AssistantPart, Seal } from "./prompt.ts"
 
 export type ModelEvent =

@@ -154,3 +154,6 @@ export interface Reasoning {
   /** The client wants to see (a summary of) it. */
   readonly visible: boolean
 }
+
+/** How an instruction begins that one coding agent writes for its vendor alone. Its value changes, which defeats every other backend's cache. */
+export const BILLING_HEADER = "x-anthropic-billing-header"

@@ -6,8 +6,7 @@
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import type { Ask } from "./ask.ts"
 import type { CacheUse } from "./prefix-cache.ts"
-import type { Script } from "./script.ts"
-import type { Usage } from "./usage.ts"
+import type { Script, UsageReport } from "./script.ts"
 
 export interface Answer {
   /** Unique in this simulator; the formats put their own prefixes before it. */
@@ -45,7 +44,7 @@ export interface ToolCall {
 }
 
 /** What this call is, apart from what it asks and what it is scripted to do. */
-export interface Occasion {
+interface Occasion {
   readonly serial: string
   readonly seed: number
   readonly nowMs: number
@@ -247,4 +246,35 @@ const referred = (reference: string, root: Json | undefined): Json | undefined =
   let here = root
   for (const step of reference.split("/").slice(1)) here = isObject(here) ? here[step] : undefined
   return here
+}
+
+/** Disjoint buckets, `reasoning` being part of `output`. Each format adds them up as its vendor does. */
+interface Usage {
+  readonly report: UsageReport
+  readonly input: number
+  readonly cached: number
+  readonly written: number
+  readonly output: number
+  readonly reasoning: number
+}
+
+const asIs = (count: number): Json => count
+
+/** A count as it is told: a hostile report twists every number that money could depend on. */
+const tellings: Record<UsageReport, (count: number) => Json> = {
+  honest: asIs,
+  none: asIs,
+  null: asIs,
+  negative: (count) => -count - 1,
+  fraction: (count) => count + 0.5,
+  string: String,
+  huge: () => 1e18,
+}
+
+export const told = (count: number, report: UsageReport): Json => tellings[report](count)
+
+/** A usage object under its key, or none, or null. */
+export const usageField = (report: UsageReport, usage: () => JsonObject): { usage?: JsonObject | null } => {
+  if (report === "none") return {}
+  return { usage: report === "null" ? null : usage() }
 }

@@ -65,7 +65,7 @@ export class Parameters {
 
 export type After = number | "preamble"
 
-/** What a vendor can complain of; each format has its own words for it (vendor-error.ts). */
+/** What a vendor can complain of; each format has its own words for it (format.ts). */
 export type Complaint = "overloaded" | "rate-limited" | "context" | "unsupported" | "server"
 
 export type Fault =
@@ -156,4 +156,16 @@ const readAfter = (parameters: Parameters): After => {
   if (/^\d{1,9}$/.test(value)) return Number(value)
   parameters.complain(`after must be a number of content events or "preamble", not "${value}"`)
   return 0
+}
+
+/** Where a whole body is cut: at a quotation mark, because a cut between the halves of a surrogate pair would change the text. */
+export const placeOf = (after: After, body: string): number => {
+  if (after === 0) return 0
+  return after === Infinity ? body.length - 1 : body.lastIndexOf('"', body.length / 2)
+}
+
+/** Whether the fault comes before this event, when so many content events were sent. */
+export const isDue = (after: After, contents: number, next: string): boolean => {
+  if (next === "terminal") return true
+  return after === "preamble" ? next === "content" : contents >= after
 }

@@ -4,12 +4,10 @@
  * an `event:` line; a ping follows message_start.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import { type Answer, type Deltas, whole } from "./answer.ts"
+import { type Answer, type Deltas, whole, told, usageField } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
-import type { Frame, SimulatedFormat, VendorError } from "./format.ts"
+import { type Frame, type SimulatedFormat, type VendorError, anthropicStatus, messagesComplaints } from "./format.ts"
 import { blocksOf, type PromptBlock, saidBlocks } from "./prefix-cache.ts"
-import { told, usageField } from "./usage.ts"
-import { anthropicStatus, messagesComplaints } from "./vendor-error.ts"
 
 const readAsk = (body: JsonObject): Ask | string => {
   if (!Array.isArray(body["messages"]) || body["messages"].length === 0)

@@ -2,11 +2,11 @@
  * Plays one answer to one caller: the faults that come before it, then the answer in one piece or as events.
  * `faulted` is every answer that a gateway must not take for a whole one; a stall and an empty answer end well.
  */
+import type { ServerResponse } from "node:http"
 import type { Answer } from "./answer.ts"
 import type { Ask } from "./ask.ts"
-import type { Client } from "./client.ts"
-import type { After, AnswerFault, Fault, StatusFault } from "./fault.ts"
-import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
+import { type AnswerFault, type Fault, type StatusFault, isDue, placeOf } from "./fault.ts"
+import type { AnswerStream, SimulatedFormat, VendorError } from "./format.ts"
 import type { Script } from "./script.ts"
 
 export const play = async (turn: Turn): Promise<Ending> => {
@@ -87,12 +87,6 @@ const playReply = async (turn: Turn, fault: AnswerFault | undefined): Promise<En
   return "faulted"
 }
 
-/** At a quotation mark, because a cut between the halves of a surrogate pair would change the text. */
-const placeOf = (after: After, body: string): number => {
-  if (after === 0) return 0
-  return after === Infinity ? body.length - 1 : body.lastIndexOf('"', body.length / 2)
-}
-
 /** An answer as server-sent events, at its pace, with the fault at its place among them. */
 const playStream = async (turn: Turn, fault: AnswerFault | undefined): Promise<Ending> => {
   const { client, format, ask, script, answer } = turn
@@ -107,7 +101,7 @@ const playStream = async (turn: Turn, fault: AnswerFault | undefined): Promise<E
   let pending = fault?.kind === "empty" ? undefined : fault
   for (const frame of stream.frames) {
     if (client.left) return "finished"
-    if (pending !== undefined && isDue(pending.after, contents, frame)) {
+    if (pending !== undefined && isDue(pending.after, contents, frame.kind)) {
       const over = await strike(client, format, stream, pending)
       if (over) return "faulted"
       pending = undefined
@@ -121,11 +115,6 @@ const playStream = async (turn: Turn, fault: AnswerFault | undefined): Promise<E
   }
   await client.end()
   return fault?.kind === "garbage" ? "faulted" : "finished"
-}
-
-const isDue = (after: After, contents: number, next: Frame): boolean => {
-  if (next.kind === "terminal") return true
-  return after === "preamble" ? next.kind === "content" : contents >= after
 }
 
 /** Whether the fault was the end of the stream. */
@@ -186,3 +175,122 @@ interface Turn {
 }
 
 export type Ending = "finished" | "faulted"
+
+const gatherBytes = 16_384
+const longestTimerMs = 2 ** 31 - 1
+const tearGapMs = 40
+const nothing = (): void => undefined
+
+/**
+ * The caller's end: bytes out, at the pace at which they are taken, and the news that the caller has gone.
+ * On node:http and not on Bun.serve, because only here can a connection be torn before the response head. Small writes
+ * are gathered up to 16 KiB until something waits, which is what makes an unpaced stream cheap.
+ */
+export class Client {
+  readonly #response: ServerResponse
+  #gathered = ""
+  #over = false
+  #left = false
+  #wake: (() => void) | undefined
+
+  constructor(response: ServerResponse) {
+    this.#response = response
+    response.on("close", () => {
+      this.#left = !this.#over
+      this.#wake?.()
+    })
+  }
+
+  /** The caller closed the connection before the answer was whole. */
+  get left(): boolean {
+    return this.#left
+  }
+
+  head(status: number, headers: Record<string, string | number>): void {
+    this.#response.writeHead(status, headers)
+  }
+
+  /** Undefined unless the caller reads too slowly; then a promise of the moment to go on. */
+  put(bytes: string): Promise<void> | undefined {
+    this.#gathered += bytes
+    return this.#gathered.length < gatherBytes ? undefined : this.#write()
+  }
+
+  /** Waits, or returns at once when the caller goes. */
+  async pause(ms: number): Promise<void> {
+    if (ms === 0 || this.#left) return
+    await this.#until((done) => {
+      const timer = setTimeout(done, Math.min(ms, longestTimerMs))
+      return () => clearTimeout(timer)
+    })
+  }
+
+  /** What was put is sent before the wait, and the head even if nothing was put. */
+  async pauseAfterFlush(ms: number): Promise<void> {
+    if (ms === 0) return
+    await this.#flush()
+    await this.pause(ms)
+  }
+
+  /** Until the caller goes. */
+  async gone(): Promise<void> {
+    if (!this.#left) await this.#until(() => nothing)
+  }
+
+  /** Ends the answer; returns when it has been handed over or the caller has gone. */
+  async end(bytes = ""): Promise<void> {
+    if (this.#left) return
+    const last = this.#gathered + bytes
+    this.#gathered = ""
+    await this.#until((done) => {
+      this.#response.end(last, () => {
+        this.#over = true
+        done()
+      })
+      return nothing
+    })
+  }
+
+  /** Tears the connection: no end of the answer, and no head if none was sent. */
+  tear(): void {
+    if (this.#left) return
+    this.#over = true
+    this.#response.socket?.destroy()
+  }
+
+  /** A caller that learns of bytes and of the break at once may drop the bytes (Bun's fetch does), hence the gap. */
+  async tearAfterFlush(): Promise<void> {
+    await this.pauseAfterFlush(tearGapMs)
+    this.tear()
+  }
+
+  async #flush(): Promise<void> {
+    if (this.#left) return
+    if (this.#gathered === "") this.#response.flushHeaders()
+    await this.#write()
+  }
+
+  #write(): Promise<void> | undefined {
+    const bytes = this.#gathered
+    this.#gathered = ""
+    if (this.#left || bytes === "" || this.#response.write(bytes)) return undefined
+    return this.#until((done) => {
+      this.#response.once("drain", done)
+      return () => this.#response.off("drain", done)
+    })
+  }
+
+  /** One thing is waited for at a time; the caller's leaving ends every wait. */
+  #until(start: (done: () => void) => () => void): Promise<void> {
+    return new Promise((resolve) => {
+      let stop = nothing
+      const done = (): void => {
+        this.#wake = undefined
+        stop()
+        resolve()
+      }
+      this.#wake = done
+      stop = start(done)
+    })
+  }
+}

@@ -24,19 +24,19 @@ export interface CacheUse {
   readonly written: number
 }
 
-const LEAST_TOKENS = 1_024
+const MIN_TOKENS = 1_024
 const STEP_TOKENS = 128
 const LOOK_BACK = 20
-const MOST_MARKS = 4
+const MAX_MARKS = 4
 export const LIFE_MS = 300_000
-const MOST_PREFIXES = 500_000
+const MAX_PREFIXES = 500_000
 
 export class PrefixCaches {
   /** When each prefix is forgotten, that which was used longest ago first. */
   readonly #prefixes = new Map<bigint, number>()
   readonly #most: number
 
-  constructor(most = MOST_PREFIXES) {
+  constructor(most = MAX_PREFIXES) {
     this.#most = most
   }
 
@@ -60,9 +60,9 @@ export class PrefixCaches {
       prefix = Bun.hash.xxHash3(text.slice(end - step, end), prefix)
       isKnown &&= this.#has(prefix, nowMs)
       if (isKnown) cached += STEP_TOKENS
-      if (text.length >= LEAST_TOKENS * CHARACTERS_PER_TOKEN) this.#keep(prefix, nowMs)
+      if (text.length >= MIN_TOKENS * CHARACTERS_PER_TOKEN) this.#keep(prefix, nowMs)
     }
-    return { cached: cached < LEAST_TOKENS ? 0 : cached, written: 0 }
+    return { cached: cached < MIN_TOKENS ? 0 : cached, written: 0 }
   }
 
   #marked(begin: bigint, blocks: readonly PromptBlock[], nowMs: number): CacheUse {
@@ -73,12 +73,12 @@ export class PrefixCaches {
       characters += text.length
       return { prefix, tokens: Math.floor(characters / CHARACTERS_PER_TOKEN) }
     })
-    const marks = blocks.flatMap(({ isMarked }, place) => (isMarked ? [place] : [])).slice(-MOST_MARKS)
-    const worth = (place: number) => (ends[place]?.tokens ?? 0) >= LEAST_TOKENS
+    const marks = blocks.flatMap(({ isMarked }, place) => (isMarked ? [place] : [])).slice(-MAX_MARKS)
+    const worth = (place: number) => (ends[place]?.tokens ?? 0) >= MIN_TOKENS
     const known = marks
       .flatMap((mark) => Array.from({ length: LOOK_BACK + 1 }, (_, back) => mark - back))
       .flatMap((place) => ends.slice(place < 0 ? ends.length : place, place + 1))
-      .filter((end) => end.tokens >= LEAST_TOKENS && this.#has(end.prefix, nowMs))
+      .filter((end) => end.tokens >= MIN_TOKENS && this.#has(end.prefix, nowMs))
       .toSorted((one, other) => other.tokens - one.tokens)[0]
     if (known !== undefined) this.#keep(known.prefix, nowMs)
     for (const mark of marks) {

@@ -3,12 +3,18 @@
  * through its parts and deltas to done, then completed or incomplete; `sequence_number` rises by one per event.
  */
 import type { Json, JsonObject } from "../language/json.ts"
-import { type Answer, type ToolCall, whole } from "./answer.ts"
+import { type Answer, type ToolCall, whole, told } from "./answer.ts"
 import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
-import type { AnswerStream, Frame, SimulatedFormat, VendorError } from "./format.ts"
+import {
+  type AnswerStream,
+  type Frame,
+  type SimulatedFormat,
+  type VendorError,
+  openaiError,
+  openaiStatus,
+  responsesComplaints,
+} from "./format.ts"
 import { blocksOf } from "./prefix-cache.ts"
-import { told } from "./usage.ts"
-import { openaiError, openaiStatus, responsesComplaints } from "./vendor-error.ts"
 
 const readAsk = (body: JsonObject): Ask | string => {
   const { input } = body

@@ -1,4 +1,4 @@
-/** The body of a backend's answer, which is not trusted with its size: neither as it is sent nor as it is unpacked. */
+/** The body of a backend's response. Its size is not trusted, neither compressed nor decompressed. */
 import { pipeline, Readable, type Transform } from "node:stream"
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib"
 
@@ -11,18 +11,18 @@ const unpackers: Readonly<Record<string, () => Transform>> = {
 }
 
 /**
- * The same answer with its body unpacked as it is read. Backends are asked to send it as it is, and some pack it all the same.
- * Undefined where it is packed in a way that nobody knows.
+ * The response with a body that is decompressed while it is read. Some backends compress although they are asked not to. Undefined
+ * for an unknown encoding.
  */
-export function decoded(response: Response): Response | undefined {
+export function decompressed(response: Response): Response | undefined {
   const { headers, status } = response
   const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? ""
-  // Whoever looks at `body` makes a stream of it, which costs more to read than text.
+  // Reading `body` creates a stream, which costs more than text.
   if (encoding === "" || encoding === "identity" || response.body === null) return response
   const { body } = response
   const unpacker = unpackers[encoding]?.()
   if (unpacker === undefined) return undefined
-  // A body that breaks off, or that is not packed as it says, breaks the unpacker's own stream.
+  // A body that breaks off or is corrupt breaks the unpacker's stream.
   pipeline(Readable.from(body), unpacker, () => {})
   const plain = new Headers(headers)
   plain.delete("content-encoding")
@@ -30,7 +30,7 @@ export function decoded(response: Response): Response | undefined {
   return new Response(streamOf(unpacker), { status, headers: plain })
 }
 
-/** Read piece by piece, as it is wanted. */
+/** Each chunk is read when the consumer asks for it. */
 function streamOf(unpacker: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {
   const pieces = unpacker[Symbol.asyncIterator]()
   return new ReadableStream<Uint8Array>(
@@ -46,15 +46,15 @@ function streamOf(unpacker: AsyncIterable<Uint8Array>): ReadableStream<Uint8Arra
   )
 }
 
-/** The whole body as text; undefined when it is over so many bytes, and then nothing more of it is read. Rejects when it breaks off. */
+/** The whole body as text. Undefined if it is over `maxBytes`; the rest is not read. Rejects if it breaks off. */
 export function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
   const length = response.headers.get("content-length")
-  // HTTP itself bounds it, and a reader costs more than all the rest of a short answer.
-  if (length !== null && Number(length) <= Math.min(SHORT, maxBytes)) return response.text()
-  return readPieces(response, maxBytes, onPiece)
+  // HTTP itself bounds a body with a length, and a reader costs more than the rest of a short response.
+  if (length !== null && Number(length) <= Math.min(SMALL_BODY_BYTES, maxBytes)) return response.text()
+  return readBounded(response, maxBytes, onPiece)
 }
 
-async function readPieces(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
+async function readBounded(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
   if (Number(response.headers.get("content-length") ?? 0) > maxBytes) {
     await response.body?.cancel()
     return undefined
@@ -77,4 +77,59 @@ async function readPieces(response: Response, maxBytes: number, onPiece: () => v
   }
 }
 
-const SHORT = 65_536
+const SMALL_BODY_BYTES = 65_536
+
+/**
+ * The largest plausible response of a backend; anything larger is broken or hostile. A backend may repeat the request (the responses
+ * format repeats instructions and tools in its first and last events), so the bounds grow with the request.
+ */
+export interface AnswerBounds {
+  /** One event of a stream, in UTF-16 units. */
+  readonly eventLength: number
+  /** A whole stream, in bytes. */
+  readonly streamBytes: number
+  /** A response in one piece, in bytes. */
+  readonly replyBytes: number
+}
+
+interface AnswerBoundsOptions {
+  /** Bytes of the client's request. */
+  readonly requestBytes: number
+  /** The answer limit that is forwarded, in tokens. */
+  readonly answerLimit: number
+  readonly choices: number
+  /** The client asked for log probabilities. */
+  readonly logprobs: boolean
+  /** Tokens of the prompt, where the responses echo it with log probabilities. */
+  readonly echoedTokens?: number
+  /** How many vectors the client asked for. */
+  readonly vectors?: number
+}
+
+/** No event of any format comes near this size by itself. */
+const BASE_BYTES = 8 * 1024 * 1024
+/** How many bytes one byte of the request can become when it is repeated: careful encoders write `<` as `\u003c`. */
+const ESCAPE_FACTOR = 6
+/** The first events and the last one repeat the request. */
+const REPETITIONS = 3
+/** The upper bound of what must be in memory as a whole. */
+const MAX_REPLY_BYTES = 256 * 1024 * 1024
+/** Bytes of one token: several times the usual. In a stream each token has an event of its own. */
+const TOKEN = { reply: 64, stream: 2_048 }
+/** The same with twenty candidates and their log probabilities. */
+const TOKEN_WITH_LOGPROBS = { reply: 4_096, stream: 16_384 }
+
+/** Bytes of a vector of 4,096 numbers in digits, or of a larger one in base64. */
+const VECTOR = 98_304
+
+export function answerBounds(terms: AnswerBoundsOptions): AnswerBounds {
+  const { requestBytes, answerLimit, choices, logprobs, echoedTokens = 0, vectors = 0 } = terms
+  const tokens = answerLimit * choices + echoedTokens
+  const token = logprobs ? TOKEN_WITH_LOGPROBS : TOKEN
+  const repeated = BASE_BYTES + ESCAPE_FACTOR * requestBytes
+  return {
+    eventLength: Math.min(MAX_REPLY_BYTES, repeated + token.reply * tokens),
+    streamBytes: REPETITIONS * repeated + token.stream * tokens,
+    replyBytes: Math.min(MAX_REPLY_BYTES, repeated + token.reply * tokens + VECTOR * vectors),
+  }
+}

@@ -1,28 +1,31 @@
 /**
- * One call to a backend: what travels, and what its answer or its failure means (decisions §7, §12.13). A backend's text
- * is read to classify it and goes no further.
+ * One call to a backend: which headers and body are sent, and what the response or the failure means (decisions §7, §12.13). A
+ * backend's error text is only used to classify the error.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
-import type { JsonObject } from "../language/json.ts"
+import type { Json, JsonObject } from "../language/json.ts"
 import { classifyBackendError } from "../wire/backend-error.ts"
-import { bedrockError } from "../wire/bedrock/error.ts"
+import { bedrockError, decodeEventStream, EVENT_STREAM_TYPE, signedHeaders } from "./bedrock.ts"
 import { invokeBody } from "../wire/bedrock/invoke.ts"
-import type { Manner, WrittenBody } from "../wire/exchange.ts"
-import { askedBetas } from "../wire/shared/betas.ts"
-import { FRAMED, signedHeaders, unframed } from "./bedrock.ts"
-import { decoded } from "./body.ts"
+import type { BackendProtocol } from "../wire/protocol.ts"
+import type { EncodedBody } from "../wire/exchange.ts"
+import { requestedBetas } from "../wire/shared/betas.ts"
+import { decompressed } from "./body.ts"
 import type { Backend } from "./providers.ts"
+import type { Offer } from "../catalogue/live.ts"
+import type { ModelRequest } from "../language/request.ts"
+import { promptTooLongMessage } from "../wire/error-facts.ts"
 
-export interface UpstreamCall {
+interface UpstreamCall {
   readonly backend: Backend
-  readonly format: Manner
-  /** With its `/v1`, where it has one. */
+  readonly protocol: BackendProtocol
+  /** The path, including its `/v1` where it has one. */
   readonly path: string
-  readonly body: JsonObject | WrittenBody
-  /** The client's headers, of which only an allow-list travels. */
+  readonly body: JsonObject | EncodedBody
+  /** The client's headers. Only those of an allow-list are forwarded. */
   readonly clientHeaders: Headers
-  /** Undefined where the backend is not told which trace it is in. */
+  /** Undefined where the trace is not propagated to the backend. */
   readonly traceParent: string | undefined
   readonly signal: AbortSignal
 }
@@ -31,23 +34,23 @@ export interface UpstreamCall {
 export type Fetch = (url: string, init: BunFetchRequestInit & { readonly decompress: boolean }) => Promise<Response>
 
 /** What stands between the gateway and its backends. */
-export interface Network {
+interface Network {
   readonly fetch: Fetch
   readonly clock: Clock
 }
 
-/** Why a call came to nothing, and what may be done about it. */
+/** Why a call failed, and whether it may be retried. */
 export interface Fault {
   readonly failure: Failure
-  /** The same call may be sent again, after at least so many milliseconds; undefined when it may not. */
+  /** The call may be retried after this time. Undefined when it may not. */
   readonly retryAfterMs: number | undefined
-  /** The backend's stream or answer had begun (its head was a 2xx). */
+  /** The backend's response had begun (its head was a 2xx). */
   readonly opened: boolean
-  /** The operator should look: our credentials or our configuration are at fault. */
+  /** The operator's credentials or configuration are at fault. */
   readonly alert: boolean
-  /** HTTP status of the refusal; undefined when there was none. */
+  /** HTTP status of the refusal. Undefined if there was none. */
   readonly status: number | undefined
-  /** The field of the request that a refusal names, as the backend names it (`messages.0.content`): nothing that a client may see as it is. */
+  /** The field that a refusal names, in the backend's terms (`messages.0.content`). Clients never see it unchanged. */
   readonly field?: string
 }
 
@@ -58,7 +61,7 @@ const ERROR_BODY_BYTES = 65_536
 
 export async function send(call: UpstreamCall, network: Network): Promise<Response | Fault> {
   const url = call.backend.provider.baseUrl + call.path
-  const body = isWritten(call.body) ? call.body : JSON.stringify(bodyFor(call, call.body))
+  const body = isEncoded(call.body) ? call.body : JSON.stringify(bodyFor(call, call.body))
   const headers = call.backend.signing === undefined ? headersFor(call) : await signedFor(call, url, body, network)
   let response: Response
   try {
@@ -69,21 +72,21 @@ export async function send(call: UpstreamCall, network: Network): Promise<Respon
       signal: call.signal,
       redirect: "manual",
       timeout: false,
-      // Decompressed here, piece by piece, so that a small answer cannot become a large one unseen.
+      // Decompressed here in chunks, so that the size of the decompressed response is bounded.
       decompress: false,
     })
   } catch {
     return connectionFault(false)
   }
-  const plain = decoded(response)
+  const plain = decompressed(response)
   if (plain === undefined) {
     await response.body?.cancel()
     return { ...connectionFault(response.ok), retryAfterMs: undefined, alert: true, status: response.status }
   }
-  return response.ok ? unframed(plain) : await refusal(plain, call, network)
+  return response.ok ? decodeEventStream(plain) : await readRefusal(plain, call, network)
 }
 
-/** A connection that could not be made, or broke: `opened` when the head of the answer had come. */
+/** The connection could not be made, or broke. `opened`: the head of the response had arrived. */
 export const connectionFault = (opened: boolean): Fault => ({
   failure: new Failure("dependency.upstream_unavailable"),
   retryAfterMs: 0,
@@ -92,21 +95,21 @@ export const connectionFault = (opened: boolean): Fault => ({
   status: undefined,
 })
 
-/** An answer, or an event of one, that is larger than any can be. Sent again it would be no smaller. */
+/** A response, or an event, over the bounds. A retry would not make it smaller. */
 export const overlongFault: Fault = { ...connectionFault(true), retryAfterMs: undefined, alert: true }
 
-/** What a backend says went wrong in an answer that it had begun; only what may pass is worth another try. */
+/** An error inside a response that had begun. Only a temporary one may be retried. */
 export const brokenFault = (failure: Failure): Fault => ({
   ...connectionFault(true),
   failure,
   retryAfterMs: failure.code === "dependency.upstream_unavailable" ? 0 : undefined,
 })
 
-async function refusal(response: Response, { format }: UpstreamCall, { clock }: Network): Promise<Fault> {
+async function readRefusal(response: Response, { protocol }: UpstreamCall, { clock }: Network): Promise<Fault> {
   const text = await firstBytes(response)
-  const told = { status: response.status, body: parsed(text) }
-  const isBedrock = format === "bedrock-invoke" || format === "bedrock-converse"
-  const { status, body } = isBedrock ? bedrockError(told.status, told.body, response.headers) : told
+  const received = { status: response.status, body: parsed(text) }
+  const isBedrock = protocol === "bedrock-invoke" || protocol === "bedrock-converse"
+  const { status, body } = isBedrock ? bedrockError(received.status, received.body, response.headers) : received
   const { failure, alert, field } = classifyBackendError(status, body, response.headers, clock.now())
   return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status, field }
 }
@@ -132,7 +135,7 @@ async function firstBytes(response: Response): Promise<string> {
     }
     await reader.cancel()
   } catch {
-    // What has been read is enough, and the status says the rest.
+    // The status and the bytes so far are enough.
   }
   return text
 }
@@ -145,17 +148,17 @@ function parsed(text: string) {
   }
 }
 
-/** In the envelope of InvokeModel the client's betas stand in the body. */
-const bodyFor = ({ format, clientHeaders }: UpstreamCall, body: JsonObject): JsonObject =>
-  format === "bedrock-invoke" ? invokeBody(body, clientHeaders.get("anthropic-beta")) : body
+/** InvokeModel takes the client's betas in the body. */
+const bodyFor = ({ protocol, clientHeaders }: UpstreamCall, body: JsonObject): JsonObject =>
+  protocol === "bedrock-invoke" ? invokeBody(body, clientHeaders.get("anthropic-beta")) : body
 
-const isWritten = (body: JsonObject | WrittenBody): body is WrittenBody => body["blob"] instanceof Blob
+const isEncoded = (body: JsonObject | EncodedBody): body is EncodedBody => body["blob"] instanceof Blob
 
-/** A provider whose calls are signed gets no key of another kind: the signature is of everything else that is sent. */
+/** A signed call carries no other credential. The signature covers everything else that is sent. */
 async function signedFor(
   call: UpstreamCall,
   url: string,
-  body: string | WrittenBody,
+  body: string | EncodedBody,
   { clock }: Network,
 ): Promise<Headers> {
   const headers = headersFor(call)
@@ -163,33 +166,33 @@ async function signedFor(
   if (key === undefined) return headers
   headers.delete("x-api-key")
   headers.delete("Authorization")
-  // The hash of a body that was written elsewhere comes with it, and then nothing else of it is asked for.
+  // A body that another thread has encoded comes with its hash, so it is not hashed again.
   if (typeof body !== "string") headers.set("X-Amz-Content-Sha256", body.sha256)
   const signed = typeof body === "string" ? body : ""
   return await signedHeaders({ url, headers, body: signed, key, now: new Date(clock.now()) })
 }
 
-/** What is the same in every call to a backend, in each protocol. */
-const prepared = new WeakMap<Backend, Map<Manner, Headers>>()
+/** The headers that all calls to a backend share, by protocol. */
+const headersOf = new WeakMap<Backend, Map<BackendProtocol, Headers>>()
 
-/** Towards messages backends the version and beta headers travel too; the provider's own headers override all. */
-function headersFor({ backend, format, clientHeaders, traceParent }: UpstreamCall): Headers {
-  const known = prepared.get(backend)?.get(format)
-  const fixed = known ?? fixedHeaders(backend, format)
-  if (known === undefined) prepared.set(backend, new Map(prepared.get(backend)).set(format, fixed))
-  if (format !== "messages" && backend.signing === undefined && traceParent === undefined) return fixed
+/** Messages backends also get the version and beta headers. The provider's own headers override all. */
+function headersFor({ backend, protocol, clientHeaders, traceParent }: UpstreamCall): Headers {
+  const known = headersOf.get(backend)?.get(protocol)
+  const fixed = known ?? fixedHeaders(backend, protocol)
+  if (known === undefined) headersOf.set(backend, new Map(headersOf.get(backend)).set(protocol, fixed))
+  if (protocol !== "messages" && backend.signing === undefined && traceParent === undefined) return fixed
   const headers = new Headers(fixed)
   if (traceParent !== undefined) headers.set("traceparent", traceParent)
-  if (format !== "messages") return headers
+  if (protocol !== "messages") return headers
   const own = Object.keys(backend.provider.headers).map((name) => name.toLowerCase())
   const version = clientHeaders.get("anthropic-version")
   if (version && !own.includes("anthropic-version")) headers.set("anthropic-version", version)
-  const { listed } = askedBetas(clientHeaders.get("anthropic-beta"))
+  const { listed } = requestedBetas(clientHeaders.get("anthropic-beta"))
   if (listed.length > 0 && !own.includes("anthropic-beta")) headers.set("anthropic-beta", listed.join(","))
   return headers
 }
 
-function fixedHeaders({ apiKey, provider }: Backend, format: Manner): Headers {
+function fixedHeaders({ apiKey, provider }: Backend, format: BackendProtocol): Headers {
   const headers = new Headers({
     "Content-Type": "application/json",
     Accept: "application/json, text/event-stream",
@@ -200,22 +203,22 @@ function fixedHeaders({ apiKey, provider }: Backend, format: Manner): Headers {
     headers.set("anthropic-version", "2023-06-01")
   } else {
     if (format === "bedrock-invoke") headers.set("Accept", "application/json")
-    if (format === "bedrock-converse") headers.set("Accept", `application/json, ${FRAMED}`)
+    if (format === "bedrock-converse") headers.set("Accept", `application/json, ${EVENT_STREAM_TYPE}`)
     headers.set("Authorization", `Bearer ${apiKey}`)
   }
   for (const [name, value] of Object.entries(provider.headers)) headers.set(name, value)
   return headers
 }
 
-/** A request waits for no more than so many others to be prepared. */
-const MOST_AT_ONCE = 32
+/** A full batch leaves at once. */
+const MAX_AT_ONCE = 32
 
 /**
- * Requests to backends leave in groups. Bun's HTTP client has a thread of its own, and waking it costs more than what
- * it does for a request: those of one turn of the event loop wake it once (docs/performance.md). The same function,
- * whose requests leave when all that can be read of sockets now has been, or when enough of them wait.
+ * A `fetch` whose requests leave in batches. Bun's HTTP client has a thread of its own, and waking it costs more than its work for
+ * one request. The requests of one turn of the event loop wake it once (docs/performance.md). A batch leaves when all sockets have
+ * been read, or when it is full.
  */
-export function inGroups(fetch: Fetch, later: (run: () => void) => void = setImmediate): Fetch {
+export function batchRequests(fetch: Fetch, later: (run: () => void) => void = setImmediate): Fetch {
   let waiting: (() => void)[] = []
   const leave = () => {
     const all = waiting
@@ -232,6 +235,53 @@ export function inGroups(fetch: Fetch, later: (run: () => void) => void = setImm
         }
       }
       if (waiting.push(go) === 1) later(leave)
-      if (waiting.length === MOST_AT_ONCE) leave()
+      if (waiting.length === MAX_AT_ONCE) leave()
     })
+}
+
+// Adds to a backend's refusal what the client can act on: the field of its own request, or the numbers of a context overflow.
+
+interface RequestTurn {
+  readonly request: ModelRequest
+  readonly offer: Offer
+}
+
+/** The fault with a message as exact as the gateway knows it, and without the backend's own words. */
+export function withClientDetail(fault: Fault, turn: RequestTurn): Fault {
+  const { code, detail } = fault.failure
+  if (code === "upstream.context_length_exceeded") return withNumbers(fault, turn)
+  if (code !== "upstream.invalid_request" && code !== "upstream.unsupported_feature") return fault
+  const field = clientField(fault.field ?? "", turn.request.body)
+  if (field === "") return fault
+  const words = code === "upstream.invalid_request" ? "rejected" : "does not support"
+  const failure = new Failure(code, { ...detail, message: `The model's backend ${words} '${field}' of the request.` })
+  return { ...fault, failure }
+}
+
+/** As many steps of a field's path as lead somewhere in the client's own body, its lists by number. */
+function clientField(path: string, body: JsonObject): string {
+  const known: string[] = []
+  let here: Json | undefined = body
+  for (const step of path.split(/[.[\]]+/, MAX_STEPS)) {
+    if (!NAMEABLE.test(step) || typeof here !== "object" || here === null || !Object.hasOwn(here, step)) break
+    known.push(step)
+    here = (here as JsonObject)[step]
+  }
+  return known.join(".")
+}
+
+const MAX_STEPS = 10
+const NAMEABLE = /^\w{1,64}$/
+
+/**
+ * Coding agents compact their history by the numbers in a context overflow (decisions §7). Where the backend gave none,
+ * they are ours; an estimate that says the prompt fits is wrong by at least one token.
+ */
+function withNumbers(fault: Fault, { offer: { model }, request }: RequestTurn): Fault {
+  const { code, detail } = fault.failure
+  if (code !== "upstream.context_length_exceeded" || detail.message !== undefined) return fault
+  if (model.contextWindow === null) return fault
+  const count = Math.max(request.inputTokens, model.contextWindow + 1)
+  const message = promptTooLongMessage({ count, limit: model.contextWindow })
+  return { ...fault, failure: new Failure(code, { ...detail, message }) }
 }

@@ -1,4 +1,4 @@
-/** The backends that calls can go to: a provider and a credential that the operator has there. */
+/** The backends that calls can go to: a provider and one of the operator's credentials there. */
 import { readFileSync } from "node:fs"
 import type { Credential, Model, Provider, SecretSource, Upstream } from "../catalogue/model.ts"
 import type { SigningKey } from "./bedrock.ts"
@@ -8,27 +8,27 @@ export interface Backend {
   readonly credential: Credential
   /** For a provider whose calls are signed: the access key's id. */
   readonly apiKey: string
-  /** What its calls are signed with, where they are. */
+  /** The signing key, for a provider whose calls are signed. */
   readonly signing?: SigningKey | undefined
 }
 
-/** What may answer for a model: one of its backends, asked with one credential. */
+/** A member of a model's pool: one backend, called with one credential. */
 export interface Member {
   /** `<provider>/<credential>/<backend model>`, and the format behind it where two of a pool differ in that alone. */
   readonly id: string
   readonly upstream: Upstream
   readonly backend: Backend
-  /** Beside the others of its priority; 0 where it gets no calls that another one can take. */
+  /** Relative to the others of its priority. 0: it gets no calls that another member can take. */
   readonly weight: number
 }
 
 /** By the provider's id; each has at least one. */
 export type Backends = ReadonlyMap<string, readonly Backend[]>
 
-export type Variables = (name: string) => string | undefined
+export type EnvironmentLookup = (name: string) => string | undefined
 
-/** Providers none of whose credentials has a value are left out, and so their models are unconfigured. */
-export function configuredBackends(providers: readonly Provider[], variables: Variables): Backends {
+/** Providers without any configured credential are left out, so their models are unconfigured. */
+export function configuredBackends(providers: readonly Provider[], variables: EnvironmentLookup): Backends {
   const backends = new Map<string, readonly Backend[]>()
   for (const provider of providers) {
     const configured = provider.credentials.flatMap((credential) => backendOf(provider, credential, variables) ?? [])
@@ -37,36 +37,36 @@ export function configuredBackends(providers: readonly Provider[], variables: Va
   return backends
 }
 
-/** A credential that has no value, of a provider of which another one has. */
+/** A credential without a value, of a provider with another credential that has one. */
 export interface UnsetCredential {
   readonly provider: Provider
   readonly credential: Credential
   readonly missing: SecretSource
 }
 
-/** What is left out although its provider is configured: a line of the operator's that does nothing. */
-export const unsetCredentials = (providers: readonly Provider[], variables: Variables): UnsetCredential[] =>
+/** Credentials without a value at configured providers: lines of the configuration without effect. */
+export const unsetCredentials = (providers: readonly Provider[], variables: EnvironmentLookup): UnsetCredential[] =>
   providers.flatMap((provider) => {
     const unset = provider.credentials.flatMap((credential) => {
-      const missing = missingOf(credential, variables)
+      const missing = missingSecretOf(credential, variables)
       return missing === undefined ? [] : { provider, credential, missing }
     })
     return unset.length < provider.credentials.length ? unset : []
   })
 
 export const unsetText = ({ provider, credential, missing }: UnsetCredential): string =>
-  `provider ${provider.id}: the key ${credential.name} has no value: ${placeOf(missing)} ${"env" in missing ? "is unset" : "holds none, or cannot be read"}`
+  `provider ${provider.id}: the key ${credential.name} has no value: ${secretSourceName(missing)} ${"env" in missing ? "is unset" : "holds none, or cannot be read"}`
 
-/** The first of a credential's secrets that has no value; undefined where it has all. A session token may be unset. */
-export const missingOf = ({ key, signing }: Credential, variables: Variables): SecretSource | undefined =>
+/** The first secret of a credential without a value. Undefined where all have one. A session token may be unset. */
+export const missingSecretOf = ({ key, signing }: Credential, variables: EnvironmentLookup): SecretSource | undefined =>
   [key, ...(signing === undefined ? [] : [signing.secretKey])].find((from) => valueOf(from, variables) === undefined)
 
-/** A secret's place, in a message. */
-export const placeOf = (source: SecretSource): string => ("env" in source ? source.env : source.file)
+/** The name of a secret's source, for messages. */
+export const secretSourceName = (source: SecretSource): string => ("env" in source ? source.env : source.file)
 
-/** The places of what one of would be enough. */
-export const placesOf = (providers: readonly Provider[]): string[] =>
-  providers.flatMap(({ credentials }) => credentials.map(({ key }) => placeOf(key)))
+/** The sources of which one would be enough. */
+export const secretSourceNames = (providers: readonly Provider[]): string[] =>
+  providers.flatMap(({ credentials }) => credentials.map(({ key }) => secretSourceName(key)))
 
 /** The members that a model has with the credentials that are configured, in the order of the catalogue and of the providers file. */
 export function membersOf({ upstreams }: Pick<Model, "upstreams">, backends: Backends): readonly Member[] {
@@ -85,7 +85,7 @@ export function membersOf({ upstreams }: Pick<Model, "upstreams">, backends: Bac
 }
 
 /** A session token belongs to temporary credentials only, so it may be unset where it is named. */
-function backendOf(provider: Provider, credential: Credential, variables: Variables): Backend | undefined {
+function backendOf(provider: Provider, credential: Credential, variables: EnvironmentLookup): Backend | undefined {
   const apiKey = valueOf(credential.key, variables)
   if (apiKey === undefined) return undefined
   if (provider.signing === undefined || credential.signing === undefined) return { provider, credential, apiKey }
@@ -99,8 +99,8 @@ function backendOf(provider: Provider, credential: Credential, variables: Variab
 
 const LONGEST_SECRET = 65_536
 
-/** A file's last line end is not part of it. What is empty, cannot be read, or cannot stand in a header is no value. */
-function valueOf(source: SecretSource, variables: Variables): string | undefined {
+/** The last line end of a file is not part of the secret. A text that is empty, unreadable or has control characters is no value. */
+function valueOf(source: SecretSource, variables: EnvironmentLookup): string | undefined {
   if ("env" in source) return variables(source.env)
   try {
     const text = readFileSync(source.file, "utf8").replace(/\r?\n$/, "")

@@ -4,7 +4,7 @@
  *
  * An error inside a stream has no status, so it is given the one that it would have had, and then judged the same way.
  */
-import { type ErrorFacts, isOverflow, overflowMessage, readError } from "./error-facts.ts"
+import { type ErrorFacts, isContextOverflow, contextOverflowMessage, readError } from "./error-facts.ts"
 import type { Json } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 
@@ -40,7 +40,7 @@ export const classifyErrorObject = (body: Json | undefined): Failure => {
 }
 
 const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> => {
-  const operators = facts.names.some((name) => operatorNames.has(name)) || operatorWording.test(facts.text)
+  const operators = facts.overflowCodes.some((name) => operatorNames.has(name)) || operatorWording.test(facts.text)
   switch (status) {
     case 400:
     case 422:
@@ -60,13 +60,14 @@ const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> =
 }
 
 const requestFault = (facts: ErrorFacts): Failure => {
-  if (isOverflow(facts)) return overflow(facts)
-  const unsupported = facts.names.some((name) => unsupportedNames.has(name)) || unsupportedWording.test(facts.text)
+  if (isContextOverflow(facts)) return overflow(facts)
+  const unsupported =
+    facts.overflowCodes.some((name) => unsupportedNames.has(name)) || unsupportedWording.test(facts.text)
   return new Failure(unsupported ? "upstream.unsupported_feature" : "upstream.invalid_request")
 }
 
 const overflow = (facts: ErrorFacts): Failure => {
-  const message = overflowMessage(facts.text)
+  const message = contextOverflowMessage(facts.text)
   return new Failure("upstream.context_length_exceeded", message === undefined ? {} : { message })
 }
 
@@ -138,13 +139,13 @@ const statusOfName: Readonly<Record<string, number>> = {
 const requestFaultName = /^(?:invalid|image|unsupported)_/
 
 const impliedStatus = (facts: ErrorFacts): number => {
-  for (const name of facts.names) {
+  for (const name of facts.overflowCodes) {
     const status = statusOfName[name]
     if (status !== undefined) return status
     if (/^[45]\d\d$/.test(name)) return Number(name)
     if (requestFaultName.test(name)) return 400
   }
-  return isOverflow(facts) ? 400 : 500
+  return isContextOverflow(facts) ? 400 : 500
 }
 
 // A backend's `Retry-After` (RFC 9110, section 10.2.3), in whole seconds: a number or one of the three HTTP date forms.

@@ -2,7 +2,7 @@
  * A backend's stream to a client, one event at a time. Each event is parsed once: what it means is read by its own format,
  * and then it goes on as it came, for a client of the same format, or by way of the neutral language, for one of another.
  */
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Tokens } from "../../actors/money/price.ts"
 import type { ModelEvent } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Endpoint } from "../language/request.ts"
@@ -19,7 +19,7 @@ import type {
   StreamStep,
 } from "./format.ts"
 import { EventShape, type EventTemplate } from "./shared/event-template.ts"
-import { encodeSse, eventObject, type SseEvent, type WaitingEvents } from "./sse.ts"
+import { encodeSse, eventObject, type SseEvent, type BufferedEvents } from "./sse.ts"
 
 const broken = (): Failure => new Failure("dependency.upstream_unavailable")
 
@@ -30,12 +30,12 @@ function meaningOf(stream: BackendStream, event: SseEvent, body: JsonObject | un
 }
 
 /** The most templates that are kept, for events of several kinds that take turns. */
-const MOST_TEMPLATES = 4
+const MAX_TEMPLATES = 4
 /** After so many templates that no event matched, a stream is not of the kind that has them. */
-const MOST_IN_VAIN = 16
+const MAX_IN_VAIN = 16
 
 /** So many kinds of streams, and then it is learned anew. */
-const MOST_KINDS = 1_000
+const MAX_KINDS = 1_000
 /** By what is the same of all streams of a kind: their format, and what of it the client is to see. */
 const shapes = new Map<string, EventShape[]>()
 
@@ -44,7 +44,7 @@ export function shapesFor(endpoint: Endpoint, { model, includeUsage }: ClientVie
   const kind = `${endpoint} ${String(includeUsage)} ${model}`
   const known = shapes.get(kind)
   if (known !== undefined) return known
-  if (shapes.size === MOST_KINDS) shapes.clear()
+  if (shapes.size === MAX_KINDS) shapes.clear()
   const none: EventShape[] = []
   shapes.set(kind, none)
   return none
@@ -64,7 +64,7 @@ export class RelayedStream implements StreamReader {
     this.#shapes = shapes
   }
 
-  pass(events: WaitingEvents, out: string[]): void {
+  passThrough(events: BufferedEvents, out: string[]): void {
     const text = this.#templates.length === 0 || this.#steps.ended ? "" : events.ahead
     if (text === "") return
     let at = events.place
@@ -91,7 +91,7 @@ export class RelayedStream implements StreamReader {
     const body = eventObject(event)
     const meaning = meaningOf(stream, event, body)
     if (meaning instanceof Failure) return this.#steps.failure(meaning)
-    const sent = body === undefined ? { event: "", data: event.data } : stream.sent(event, body)
+    const sent = body === undefined ? { event: "", data: event.data } : stream.relayed(event, body)
     const bytes = sent === undefined ? "" : encodeSse(sent.event, sent.data)
     if (meaning === "terminal") return this.#steps.terminal(bytes)
     if (meaning === "content" && sent !== undefined) this.#learn(event, sent, bytes)
@@ -123,19 +123,19 @@ export class RelayedStream implements StreamReader {
       const end = template.match(text, at, out)
       if (end < 0) continue
       this.#inVain = 0
-      this.#stream.passed(template.number)
+      this.#stream.onPassedThrough(template.number)
       return end
     }
     return -1
   }
 
   #learn(came: SseEvent, sent: SseEvent, bytes: string): void {
-    if (this.#inVain === MOST_IN_VAIN) return
+    if (this.#inVain === MAX_IN_VAIN) return
     const template = this.#templateFor(came, sent, bytes)
     if (template === undefined) return
     this.#inVain++
     this.#templates.unshift(template)
-    if (this.#templates.length > MOST_TEMPLATES) this.#templates.pop()
+    if (this.#templates.length > MAX_TEMPLATES) this.#templates.pop()
   }
 
   #templateFor(came: SseEvent, sent: SseEvent, bytes: string): EventTemplate | undefined {
@@ -144,10 +144,10 @@ export class RelayedStream implements StreamReader {
       const template = shape.templateFor(text, bytes)
       if (template !== undefined) return template
     }
-    const shape = EventShape.of(came, sent, this.#stream.open)
+    const shape = EventShape.of(came, sent, this.#stream.openPlaces)
     if (shape === undefined) return undefined
     this.#shapes.unshift(shape)
-    if (this.#shapes.length > MOST_TEMPLATES) this.#shapes.pop()
+    if (this.#shapes.length > MAX_TEMPLATES) this.#shapes.pop()
     return shape.templateFor(text, bytes)
   }
 }

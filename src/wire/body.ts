@@ -2,17 +2,17 @@
  * From the bytes of a request to an object that may be looked at (decisions §4.6 and §4.7). Everything after this
  * works on the parsed object and forwards it written anew, so of duplicate keys the last one is both what is priced and
  * what is sent. Depth and values are counted before parsing, because the parser itself accepts a million levels, and
- * whatever walks the object afterwards would run out of stack, or of time.
+ * whatever walks the object afterwards would run out of stack, or of time. Then the fields that every body gets.
  */
-import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import { misshapen, shown } from "../language/shape.ts"
+import { isObject, type Json, type JsonObject, misshapen, notServed, present, shown } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
+import type { Endpoint } from "../language/request.ts"
 
 export const DEEPEST_NESTING = 64
 /** What a body costs grows with its values more than with its bytes (decisions §13.10). */
-export const MOST_VALUES = 200_000
+export const MAX_VALUES = 200_000
 /** Numbers in lists beside these, where they are token ids: none of them is looked into, and vendors take 300,000. */
-const MOST_TOKEN_IDS = 500_000
+const MAX_TOKEN_IDS = 500_000
 /** A body of more is too much work for the thread that serves everybody. */
 export const MANY_VALUES = 5_000
 /** Larger bodies are judged by their size before they are looked into (decisions §13.10). */
@@ -35,11 +35,11 @@ const unreadable = (message: string): Failure => new Failure("request.invalid", 
 
 export function parseBody(bytes: Uint8Array, extent?: Extent, takesTokenIds = false): JsonObject | Failure {
   if (bytes.length === 0) return unreadable("The request body is empty; it must be a JSON object.")
-  const { depth, values: all } = extent ?? extentOf(bytes, MOST_VALUES + (takesTokenIds ? MOST_TOKEN_IDS : 0))
-  const isOver = all > MOST_VALUES && takesTokenIds && depth <= DEEPEST_NESTING
-  const values = isOver ? all - Math.min(listedIntegers(bytes), MOST_TOKEN_IDS) : all
+  const { depth, values: all } = extent ?? extentOf(bytes, MAX_VALUES + (takesTokenIds ? MAX_TOKEN_IDS : 0))
+  const isOver = all > MAX_VALUES && takesTokenIds && depth <= DEEPEST_NESTING
+  const values = isOver ? all - Math.min(listedIntegers(bytes), MAX_TOKEN_IDS) : all
   if (depth > DEEPEST_NESTING) return unreadable(`The request body nests deeper than ${DEEPEST_NESTING} levels.`)
-  if (values > MOST_VALUES) return unreadable(`The request body has more than ${MOST_VALUES} values.`)
+  if (values > MAX_VALUES) return unreadable(`The request body has more than ${MAX_VALUES} values.`)
   let body: Json
   try {
     body = JSON.parse(decoder.decode(bytes)) as Json
@@ -56,7 +56,7 @@ export function readModel(body: JsonObject): string | Failure {
   return unreadable(`'model' is ${shown(model)}; it must be the id of a model in the catalogue.`)
 }
 
-export interface Extent {
+interface Extent {
   /** Levels of arrays and objects. */
   readonly depth: number
   /** As JSON has them: objects, arrays, texts, numbers, `true`, `false` and `null`, the outermost one too, without names. */
@@ -68,7 +68,7 @@ export interface Extent {
  * longer character looks like a bracket or a quote. Strings, which are nearly all of a large body, are left by a native
  * search for their closing quote. Counting stops past either limit; what is no JSON counts as anything.
  */
-export function extentOf(bytes: Uint8Array, mostValues: number = MOST_VALUES): Extent {
+export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES): Extent {
   // One that has just opened may still turn out empty.
   const enough = mostValues + 1
   let depth = 0
@@ -125,4 +125,62 @@ function endOfString(bytes: Uint8Array, start: number): number {
     while (bytes[at - 1 - slashes] === BACKSLASH) slashes++
     if (slashes % 2 === 0) return at
   }
+}
+
+// Fields that the gateway writes into every request: the end user and the service tier.
+//
+// The end-user id (decisions §13.18) tells the customers behind the operator's one account at a backend apart, so that one who abuses
+// it can be found. It is opaque to the backend, and differs in each installation.
+
+/** The client's own name of its end user, if it sends one. */
+export function readEndUser(value: Json | undefined): string | undefined {
+  if (typeof value === "number") return String(value)
+  return typeof value === "string" && value !== "" ? value : undefined
+}
+
+/** Hexadecimal digits: 128 bits. Both parts together are no longer than every backend accepts (64). */
+const ACCOUNT_DIGITS = 32
+const OWN_DIGITS = 31
+
+/**
+ * The account's id, followed by the client's own end user if it names one. The client's users stay distinct, and the operator can
+ * still find the account that a backend complains about.
+ */
+export function endUser(secret: Uint8Array, accountId: string, own: string | undefined): string {
+  const account = accountName(secret, accountId)
+  return own === undefined ? account : `${account}-${hmacHex(secret, [accountId, own]).slice(0, OWN_DIGITS)}`
+}
+
+/** A cache of account names, so that a call needs no hash. */
+const accountNames = new Map<string, { readonly secret: Uint8Array; readonly name: string }>()
+const MAX_KNOWN = 10_000
+
+function accountName(secret: Uint8Array, accountId: string): string {
+  const before = accountNames.get(accountId)
+  if (before?.secret === secret) return before.name
+  const name = hmacHex(secret, [accountId]).slice(0, ACCOUNT_DIGITS)
+  if (accountNames.size >= MAX_KNOWN) accountNames.clear()
+  accountNames.set(accountId, { secret, name })
+  return name
+}
+
+/** JSON is the input of the hash, because it is different for different lists. */
+const hmacHex = (secret: Uint8Array, said: readonly string[]): string =>
+  new Bun.CryptoHasher("sha256", secret).update(JSON.stringify(said)).digest("hex")
+
+// The service tier (decisions §13.3). The catalogue's rates are those of the standard tier, so every body asks for it explicitly:
+// without the field, the backend's account would decide. A client may ask for a cheaper tier.
+
+const SERVED: readonly Json[] = ["auto", "default", "flex", "standard", "standard_only"]
+
+/** Any other word may be a more expensive tier at some backend. */
+export function checkServiceTier({ service_tier: tier }: JsonObject): Failure | undefined {
+  if (!present(tier) || SERVED.includes(tier)) return undefined
+  return notServed(`'service_tier' is ${shown(tier)}; only the default tier and flex are served.`)
+}
+
+/** The tier to write, in a backend's format. */
+export function serviceTier(backend: Endpoint, { service_tier: tier }: JsonObject): string {
+  if (tier === "flex") return tier
+  return backend === "messages" ? "standard_only" : "default"
 }

@@ -1,6 +1,18 @@
 /** Completions: the request, the answer whole and as a stream, and put together from one. Nothing is translated. */
 import { Failure } from "../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
+import {
+  type Json,
+  type JsonObject,
+  filled,
+  isObject,
+  misshapen,
+  present,
+  readCount,
+  readFlag,
+  readObject,
+  readText,
+  shown,
+} from "../language/json.ts"
 import {
   answerLimit,
   type Forwarded,
@@ -9,17 +21,14 @@ import {
   type ModelRequest,
   own,
 } from "../language/request.ts"
-import { misshapen, readCount, readFlag, readObject, shown } from "../language/shape.ts"
 import { classifyErrorObject } from "./backend-error.ts"
-import { readModel } from "./body.ts"
-import { type Allowance, fields, knownFields, NO_ALLOWANCE } from "./fields.ts"
+import { readModel, readEndUser } from "./body.ts"
+import { type Allowance, fields, filterFields, NO_ALLOWANCE } from "./fields.ts"
 import type { ClientFormat, ClientView, Gatherer, Reply } from "./format.ts"
-import { readEndUser } from "./owned.ts"
 import { ChunkStream, streamFailure, usageTokens } from "./shared/chunks.ts"
-import { filled, readText } from "./shared/text.ts"
-import { readTexts, untranslatedBackend, untranslatedClient } from "./shared/texts.ts"
+import { readTexts, untranslatedBackend, untranslatedClient } from "./embeddings.ts"
 import type { SseEvent } from "./sse.ts"
-import { ofAnswer } from "./tokens.ts"
+import { plausibleTokens } from "./tokens.ts"
 
 const saysSomething = ({ choices }: JsonObject): boolean =>
   Array.isArray(choices) && choices.some((choice) => isObject(choice) && filled(choice["text"]))
@@ -27,12 +36,12 @@ const saysSomething = ({ choices }: JsonObject): boolean =>
 const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (present(body["error"])) return classifyErrorObject(body)
   if (!Array.isArray(body["choices"]) || !filled(body["choices"])) return new Failure("dependency.upstream_unavailable")
-  const tokens = ofAnswer(usageTokens(body["usage"]), saysSomething(body))
+  const tokens = plausibleTokens(usageTokens(body["usage"]), saysSomething(body))
   return { body: { ...body, model: view.model }, tokens, searches: 0 }
 }
 
 class CompletionStream extends ChunkStream {
-  readonly open = {
+  readonly openPlaces = {
     texts: new Set(["choices.text", "obfuscation"]),
     ofStream: new Set(["id", "created", "system_fingerprint"]),
   }
@@ -108,7 +117,7 @@ export const completionsFormat: ClientFormat = {
 }
 
 /** Of one call, all prompts together. */
-const MOST_CHOICES = 128
+const MAX_CHOICES = 128
 /** What the format has where a client sets no limit: a model that only goes on would go on for long. */
 const USUAL_LIMIT = 16
 
@@ -130,9 +139,9 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
   if (echo instanceof Failure) return echo
   const limit = readCount(body, "max_tokens")
   if (limit instanceof Failure) return limit
-  const told = readCount(body, "n", MOST_CHOICES)
+  const told = readCount(body, "n", MAX_CHOICES)
   if (told instanceof Failure) return told
-  const made = readCount(body, "best_of", MOST_CHOICES)
+  const made = readCount(body, "best_of", MAX_CHOICES)
   if (made instanceof Failure) return made
   const { suffix } = body
   if (typeof suffix !== "string" && suffix !== undefined && suffix !== null)
@@ -141,20 +150,20 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
   if (streamOptions instanceof Failure) return streamOptions
   const includeUsage = readFlag(streamOptions ?? {}, "include_usage")
   if (includeUsage instanceof Failure) return includeUsage
-  const prompts = readTexts(body["prompt"], { field: "prompt", most: MOST_CHOICES, mayBeEmpty: true })
+  const prompts = readTexts(body["prompt"], { field: "prompt", most: MAX_CHOICES, mayBeEmpty: true })
   if (prompts instanceof Failure) return prompts
   const ending = readTexts(suffix ?? "", { field: "suffix", most: 1, mayBeEmpty: true })
   if (ending instanceof Failure) return ending
   const choices = prompts.count * Math.max(told ?? 1, made ?? 1)
   // Each answer would repeat the prompt, which is paid for once.
   if (echo && choices > prompts.count) return misshapen(`'echo' is true; it is served with one answer to each prompt.`)
-  if (choices > MOST_CHOICES)
+  if (choices > MAX_CHOICES)
     return misshapen(
-      `${prompts.count} prompts with ${choices / prompts.count} answers each are ${choices}; at most ${MOST_CHOICES} are made in one call.`,
+      `${prompts.count} prompts with ${choices / prompts.count} answers each are ${choices}; at most ${MAX_CHOICES} are made in one call.`,
     )
   return {
     endpoint: "completions",
-    ...knownFields(body, COMPLETIONS_FIELDS, allowance),
+    ...filterFields(body, COMPLETIONS_FIELDS, allowance),
     ownEndUser: readEndUser(body["user"]),
     model,
     stream,

@@ -67,9 +67,9 @@ function sessionField(text: string): Json | undefined {
   }
 }
 
-const MOST_ITEMS = 32
-const MOST_TEXTS = 24
-const MOST_TOOLS = 32
+const MAX_ITEMS = 32
+const MAX_TEXTS = 24
+const MAX_TOOLS = 32
 /** Parts of one message, at either end: agents put the same reminders before what the user says, or after it. */
 const PARTS_AT_AN_END = 8
 /** UTF-16 units of a text, at either end. */
@@ -85,7 +85,7 @@ function openingOf(body: JsonObject): string {
   const items: readonly Json[] = Array.isArray(told) ? told : [{ role: "user", content: told ?? "" }]
   let leading = beginning(system ?? instructions)
   const said: string[] = []
-  for (let place = 0; place < Math.min(items.length, MOST_ITEMS) && said.length < MOST_TEXTS; place++) {
+  for (let place = 0; place < Math.min(items.length, MAX_ITEMS) && said.length < MAX_TEXTS; place++) {
     const item = items[place]
     if (!isObject(item)) {
       said.push(edges(bare(item)))
@@ -101,7 +101,7 @@ function openingOf(body: JsonObject): string {
 
 /** A text that stands for itself, or token ids. */
 const bare = (item: Json | undefined): string =>
-  typeof item === "string" ? item : JSON.stringify(Array.isArray(item) ? item.slice(0, MOST_ITEMS) : item)
+  typeof item === "string" ? item : JSON.stringify(Array.isArray(item) ? item.slice(0, MAX_ITEMS) : item)
 
 /** The items of the responses format have no role where a model thought or called. */
 const isAnswer = ({ role, type }: JsonObject): boolean =>
@@ -124,7 +124,7 @@ function addTexts(said: string[], content: Json | undefined): void {
     return
   }
   const skipped = content.length - 2 * PARTS_AT_AN_END
-  for (let place = 0; place < content.length && said.length < MOST_TEXTS; place++) {
+  for (let place = 0; place < content.length && said.length < MAX_TEXTS; place++) {
     if (skipped > 0 && place === PARTS_AT_AN_END) place += skipped
     const part = content[place]
     if (isObject(part)) said.push(edges(dataOf(part)))
@@ -148,7 +148,7 @@ const edges = (text: string): string =>
 function toolNames(tools: Json | undefined): string {
   let names = ""
   if (!Array.isArray(tools)) return names
-  for (const tool of tools.slice(0, MOST_TOOLS)) {
+  for (const tool of tools.slice(0, MAX_TOOLS)) {
     if (!isObject(tool) || tool["defer_loading"] === true) continue
     const { name, function: called } = tool
     const told = name ?? (isObject(called) ? called["name"] : undefined)

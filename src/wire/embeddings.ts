@@ -1,29 +1,117 @@
-/** Embeddings: the request, and its answer: vectors, and a count of what was read. Nothing is translated. */
-import type { Tokens } from "../../actors/money/tokens.ts"
+/**
+ * Embeddings, whose request is a text or many, and whose answer is vectors and a count of what was read. Nothing is translated.
+ * What is asked for with texts alone, as completions are too, is read here.
+ */
+import type { Tokens } from "../../actors/money/price.ts"
 import { Failure } from "../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
+import {
+  filled,
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readCount,
+  shown,
+} from "../language/json.ts"
 import { type Forwarded, forwardedBody, type Forwarding, type ModelRequest, own } from "../language/request.ts"
-import { misshapen, readCount, shown } from "../language/shape.ts"
 import { classifyErrorObject } from "./backend-error.ts"
-import { readModel } from "./body.ts"
-import { type Allowance, fields, knownFields, NO_ALLOWANCE } from "./fields.ts"
-import type { ClientFormat, ClientView, Reply } from "./format.ts"
-import { readEndUser } from "./owned.ts"
-import { filled } from "./shared/text.ts"
-import { readTexts, unstreamed, untranslatedBackend, untranslatedClient } from "./shared/texts.ts"
-import { inclusiveTokens, ofAnswer } from "./tokens.ts"
+import { readEndUser, readModel } from "./body.ts"
+import { type Allowance, fields, filterFields, NO_ALLOWANCE } from "./fields.ts"
+import type { BackendSide, ClientFormat, ClientSide, ClientView, Reply } from "./format.ts"
+import { plausibleTokens, tokensFromInclusive } from "./tokens.ts"
+import { textTokens } from "./estimate/text.ts"
+
+// What embeddings and completions are asked with: a text, a list of texts, the token ids of one, or a list of such lists.
+// Token ids are checked and counted here, for they are no values as others are (src/wire/body.ts).
+
+interface Texts {
+  readonly count: number
+  /** Estimated, of all of them; token ids are counted. */
+  readonly tokens: number
+}
+
+/** What tokenizers put around a text. */
+const TEXT_FRAME = 2
+/** More than any vocabulary has. */
+const LARGEST_ID = 2 ** 31 - 1
+
+interface TextInputRules {
+  readonly field: string
+  readonly most: number
+  /** A text may say nothing. */
+  readonly mayBeEmpty: boolean
+}
+
+export function readTexts(value: Json | undefined, terms: TextInputRules): Texts | Failure {
+  const { field, most } = terms
+  if (!Array.isArray(value)) return one(value, field, terms)
+  if (value.length > 0 && typeof value[0] === "number") return one(value, field, terms)
+  if (value.length === 0) return misshapen(`'${field}' is an empty array; it must hold a text.`)
+  if (value.length > most)
+    return misshapen(`'${field}' has ${value.length} texts; at most ${most} are taken in one call.`)
+  let tokens = 0
+  for (let index = 0; index < value.length; index++) {
+    const text = one(value[index], `${field}[${index}]`, terms)
+    if (text instanceof Failure) return text
+    tokens += text.tokens
+  }
+  return { count: value.length, tokens }
+}
+
+function one(value: Json | undefined, field: string, { mayBeEmpty }: TextInputRules): Texts | Failure {
+  if (typeof value === "string") {
+    if (value === "" && !mayBeEmpty) return misshapen(`'${field}' is empty; it must be a text.`)
+    return { count: 1, tokens: textTokens(value) + TEXT_FRAME }
+  }
+  if (!Array.isArray(value) || value.length === 0)
+    return misshapen(`'${field}' is ${shown(value)}; it must be a text, or a list of texts or of token ids.`)
+  const other = value.findIndex((id) => !isId(id))
+  if (other >= 0) return misshapen(`'${field}[${other}]' is ${shown(value[other])}; it must be a token's id.`)
+  return { count: 1, tokens: value.length + TEXT_FRAME }
+}
+
+const isId = (id: Json): boolean => typeof id === "number" && Number.isSafeInteger(id) && id >= 0 && id <= LARGEST_ID
+
+const refused = () => notServed("This model's backend does not speak the format of this endpoint.")
+const never = (): never => {
+  throw new Error("there is nothing to translate in this format")
+}
+
+/**
+ * The half of a format that the neutral language has no words for: a client of it is served by backends that speak
+ * it, and by no others. The catalogue sees to that (src/catalogue/references.ts).
+ */
+export const untranslatedClient: Pick<ClientSide, "decodePrompt" | "eventEncoder" | "encodeReply"> = {
+  decodePrompt: refused,
+  eventEncoder: never,
+  encodeReply: never,
+}
+
+export const untranslatedBackend: Pick<BackendSide, "encodePrompt" | "decodeReply"> = {
+  encodePrompt: refused,
+  decodeReply: never,
+}
+
+/** Of a format that has no streams. */
+const unstreamed: Pick<ClientSide, "streamFailure"> & Pick<BackendSide, "stream" | "gatherer"> = {
+  streamFailure: never,
+  stream: never,
+  gatherer: never,
+}
 
 const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (present(body["error"])) return classifyErrorObject(body)
   if (!filled(body["data"])) return new Failure("dependency.upstream_unavailable")
-  return { body: { ...body, model: view.model }, tokens: ofAnswer(readTokens(body["usage"]), true), searches: 0 }
+  return { body: { ...body, model: view.model }, tokens: plausibleTokens(readTokens(body["usage"]), true), searches: 0 }
 }
 
 /** Whatever a backend calls output is none. */
 function readTokens(usage: Json | undefined): Tokens | undefined {
   if (!isObject(usage)) return undefined
   const { prompt_tokens: prompt, total_tokens: total } = usage
-  return inclusiveTokens({ prompt: present(prompt) ? prompt : total, cacheRead: 0, cacheWrite: 0, output: 0 })
+  return tokensFromInclusive({ prompt: present(prompt) ? prompt : total, cacheRead: 0, cacheWrite: 0, output: 0 })
 }
 
 export const embeddingsFormat: ClientFormat = {
@@ -45,8 +133,8 @@ export const embeddingsFormat: ClientFormat = {
  * Texts of one call, as the format's own home has it. Vectors that come as numbers are a thousand values each, which cost the
  * thread that everybody shares; in base64 each is one.
  */
-const MOST_TEXTS = 2_048
-const MOST_AS_NUMBERS = 100
+const MAX_TEXTS = 2_048
+const MAX_AS_NUMBERS = 100
 
 const EMBEDDINGS_FIELDS = fields("model encoding_format dimensions user", { input: "anything" })
 
@@ -62,15 +150,15 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
     return misshapen(`'encoding_format' is ${shown(encoding)}; it must be float or base64.`)
   const dimensions = readCount(body, "dimensions")
   if (dimensions instanceof Failure) return dimensions
-  const texts = readTexts(body["input"], { field: "input", most: MOST_TEXTS, mayBeEmpty: false })
+  const texts = readTexts(body["input"], { field: "input", most: MAX_TEXTS, mayBeEmpty: false })
   if (texts instanceof Failure) return texts
-  if (encoding !== "base64" && texts.count > MOST_AS_NUMBERS)
+  if (encoding !== "base64" && texts.count > MAX_AS_NUMBERS)
     return misshapen(
-      `'input' has ${texts.count} texts; of more than ${MOST_AS_NUMBERS} the vectors are served with encoding_format base64 alone.`,
+      `'input' has ${texts.count} texts; of more than ${MAX_AS_NUMBERS} the vectors are served with encoding_format base64 alone.`,
     )
   return {
     endpoint: "embeddings",
-    ...knownFields(body, EMBEDDINGS_FIELDS, allowance),
+    ...filterFields(body, EMBEDDINGS_FIELDS, allowance),
     ownEndUser: readEndUser(body["user"]),
     model,
     stream: false,

@@ -7,7 +7,7 @@ import { isObject, type Json, type JsonObject } from "../language/json.ts"
 
 export interface ErrorFacts {
   /** Codes and types in lower case, the most specific first. */
-  readonly names: readonly string[]
+  readonly overflowCodes: readonly string[]
   readonly text: string
   /** The parameter that is at fault, where one is named. */
   readonly param: string
@@ -26,7 +26,7 @@ export const readError = (body: Json | undefined): ErrorFacts => {
   const parsed = typeof body === "string" ? parsedOr(body) : body
   const outer = Array.isArray(parsed) ? parsed[0] : parsed
   if (!isObject(outer))
-    return { names: [], text: typeof outer === "string" ? outer.slice(0, maxText) : "", param: "", field: "" }
+    return { overflowCodes: [], text: typeof outer === "string" ? outer.slice(0, maxText) : "", param: "", field: "" }
   const inner: JsonObject = isObject(outer.error) ? outer.error : {}
   const first = Array.isArray(outer.detail) ? outer.detail[0] : undefined
   const detail: JsonObject = isObject(first) ? first : {}
@@ -36,7 +36,7 @@ export const readError = (body: Json | undefined): ErrorFacts => {
   const param = [inner.param, outer.param].find((named) => typeof named === "string") ?? ""
   const [message] = [inner.message, outer.message].filter((text) => typeof text === "string")
   return {
-    names: names
+    overflowCodes: names
       .filter((name) => typeof name === "string" || typeof name === "number")
       .map((name) => String(name).toLowerCase()),
     text: texts
@@ -76,7 +76,7 @@ const names = new Set([
   "1261",
 ])
 
-const wordings: readonly RegExp[] = [
+const overflowPatterns: readonly RegExp[] = [
   /prompt(?: is)? too long/i, // Anthropic, Bedrock, Fireworks, Ollama
   /input is too long for (?:the )?requested model/i, // Bedrock
   /number of input tokens exceeds maximum length/i, // Bedrock, Nova
@@ -109,19 +109,20 @@ const promptParam = /^(?:messages|input|instructions|system|prompt)(?:$|[.[])/
  * has wordings of its own and few have a code. Coding agents read the two numbers to compact their history, so they
  * are worth finding; only digits are taken from the backend's text (decisions §7).
  */
-export const isOverflow = (facts: ErrorFacts): boolean =>
-  facts.names.some(
+export const isContextOverflow = (facts: ErrorFacts): boolean =>
+  facts.overflowCodes.some(
     (name) => names.has(name) || (name === "string_above_max_length" && promptParam.test(facts.param)),
-  ) || wordings.some((wording) => wording.test(facts.text))
+  ) || overflowPatterns.some((wording) => wording.test(facts.text))
 
 /** The message with the numbers in the one form that agents parse; undefined when the text does not have both. */
-export const overflowMessage = (text: string): string | undefined => {
+export const contextOverflowMessage = (text: string): string | undefined => {
   const numbers = sumOverLimit(text) ?? countOverLimit(text)
-  return numbers === undefined ? undefined : tooLong(numbers)
+  return numbers === undefined ? undefined : promptTooLongMessage(numbers)
 }
 
 /** The one form of words, in tokens. */
-export const tooLong = ({ count, limit }: Numbers): string => `prompt is too long: ${count} tokens > ${limit} maximum`
+export const promptTooLongMessage = ({ count, limit }: Numbers): string =>
+  `prompt is too long: ${count} tokens > ${limit} maximum`
 
 interface Numbers {
   readonly count: number
@@ -131,7 +132,7 @@ interface Numbers {
 /** Anthropic: `90402 + 116650 > 204648`. */
 const sumOverLimit = (text: string): Numbers | undefined => {
   const [, prompt, answer, limit] = /(\d{1,9}) \+ (\d{1,9}) > (\d{1,9})\b/.exec(text) ?? []
-  return believable(Number(prompt) + Number(answer), Number(limit))
+  return plausibleNumbers(Number(prompt) + Number(answer), Number(limit))
 }
 
 /** A number that a word marks as the limit. `max_tokens` is no such word: it limits the answer. */
@@ -147,12 +148,12 @@ const countOverLimit = (text: string): Numbers | undefined => {
   const match = limitPattern.exec(text)
   const limit = plain(match?.[1] ?? match?.[2] ?? match?.[3] ?? "")
   const counts = [...text.matchAll(/(?<![\w.,-])\d[\d,]*(?![\w-])/g)].map(([digits]) => plain(digits))
-  return believable(Math.max(...counts.filter((count) => count < 1e9)), limit)
+  return plausibleNumbers(Math.max(...counts.filter((count) => count < 1e9)), limit)
 }
 
 const plain = (digits: string): number => (digits === "" ? Number.NaN : Number(digits.replaceAll(",", "")))
 
-const believable = (count: number, limit: number): Numbers | undefined =>
+const plausibleNumbers = (count: number, limit: number): Numbers | undefined =>
   Number.isSafeInteger(count) && Number.isSafeInteger(limit) && limit > 0 && count > limit
     ? { count, limit }
     : undefined

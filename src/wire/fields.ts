@@ -4,8 +4,7 @@
  * A shape says what may stand in a place; an array there is taken item by item. Pure.
  */
 import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
-import type { DroppedFields } from "../language/request.ts"
-import { isRouting } from "../language/routing.ts"
+import { type DroppedFields, isRouting } from "../language/request.ts"
 
 export type Shape =
   /** Whatever stands there: a schema, a tool's input, the client's own labels. */
@@ -23,18 +22,18 @@ export interface Fields {
   /** What fields that are not named may hold; undefined where they do not travel. */
   readonly others?: Shape
   /** Of the others, those that do not travel all the same. */
-  readonly but?: (name: string) => boolean
+  readonly except?: (name: string) => boolean
   /** Whether an object in this place travels; one that does not is named by its `type`. */
-  readonly travels?: (object: JsonObject, betas: ReadonlySet<string>) => boolean
+  readonly isForwarded?: (object: JsonObject, betas: ReadonlySet<string>) => boolean
   /** The shape of an object that is told apart from the others in this place. */
-  readonly otherwise?: (object: JsonObject) => Fields | undefined
+  readonly variantOf?: (object: JsonObject) => Fields | undefined
 }
 
 /** Objects of which these fields travel. Names that stand without a shape hold texts, numbers, flags, or lists of them. */
 export const fields = (
   plain: string,
   shaped: Readonly<Record<string, Shape>> = {},
-  more: Pick<Fields, "travels" | "otherwise"> = {},
+  more: Pick<Fields, "isForwarded" | "variantOf"> = {},
 ): Fields => ({
   fields: new Map<string, Shape>([
     ...plain
@@ -49,7 +48,7 @@ export const fields = (
 const PLAIN: Fields = { fields: new Map() }
 
 /** Objects that travel whole, but for what these fields may be. */
-const whole = (shaped: Readonly<Record<string, Shape>>): Fields => ({
+const openObject = (shaped: Readonly<Record<string, Shape>>): Fields => ({
   fields: new Map(Object.entries(shaped)),
   others: "anything",
 })
@@ -63,7 +62,7 @@ export const oneOf = (...allowed: readonly [string, ...string[]]): Shape => ({
 export const CACHE_MARK = fields("type", { ttl: oneOf("5m") })
 
 /** Blocks that are bound to a signature as they stand: nothing is touched but the life of a cache mark. */
-export const SIGNED = whole({ cache_control: whole({ ttl: oneOf("5m") }) })
+export const SIGNED = openObject({ cache_control: openObject({ ttl: oneOf("5m") }) })
 
 /** What one request may say beside what its format's shape names. */
 export interface Allowance {
@@ -75,36 +74,40 @@ export interface Allowance {
 
 export const NO_ALLOWANCE: Allowance = { pass: [], betas: [] }
 
-export interface Known {
+export interface FilteredBody {
   /** What travels of the client's body; a part of which all travels is that part, and no copy. */
   readonly body: JsonObject
   readonly dropped: DroppedFields
 }
 
-export function knownFields(body: JsonObject, shape: Fields, { pass, betas }: Allowance): Known {
-  const sieve = new Sieve(betas)
+export function filterFields(body: JsonObject, shape: Fields, { pass, betas }: Allowance): FilteredBody {
+  const sieve = new FieldFilter(betas)
   const known = sieve.value(body, widened(shape, pass))
   return { body: isObject(known) ? known : {}, dropped: sieve.dropped }
 }
 
 /** A shape with what a catalogue passes for a model. */
-const widened = (shape: Fields, pass: readonly string[]): Fields => (pass.length === 0 ? shape : passing(shape, pass))
+const widened = (shape: Fields, pass: readonly string[]): Fields =>
+  pass.length === 0 ? shape : withPassed(shape, pass)
 
-function passing(shape: Fields, pass: readonly string[]): Fields {
+function withPassed(shape: Fields, pass: readonly string[]): Fields {
   const names = pass.filter((name) => !shape.fields.has(name) && !isRouting(name))
   if (names.length === 0) return shape
-  return { ...shape, fields: new Map([...shape.fields, ...names.map((name): [string, Shape] => [name, passed(name)])]) }
+  return {
+    ...shape,
+    fields: new Map([...shape.fields, ...names.map((name): [string, Shape] => [name, shapeOfPassed(name)])]),
+  }
 }
 
 /** A template's variables are the client's own text. */
-const passed = (name: string): Shape => (name === "chat_template_kwargs" ? "anything" : GUARDED)
+const shapeOfPassed = (name: string): Shape => (name === "chat_template_kwargs" ? "anything" : GUARDED)
 
 /** What a passed field holds is its backend's business, but nothing in it sends the call elsewhere. */
-const GUARDED: Fields = { fields: new Map(), others: () => GUARDED, but: isRouting }
+const GUARDED: Fields = { fields: new Map(), others: () => GUARDED, except: isRouting }
 
 const NO_BETAS: ReadonlySet<string> = new Set()
 
-class Sieve {
+class FieldFilter {
   readonly #betas: ReadonlySet<string>
   #dropped: DroppedNames | undefined
   /** The fields that the value at hand stands in, without places in arrays: a field is named once. */
@@ -115,7 +118,7 @@ class Sieve {
   }
 
   get dropped(): DroppedFields {
-    return this.#dropped?.told ?? NONE_DROPPED
+    return this.#dropped?.result ?? NONE_DROPPED
   }
 
   /** What of a value travels: the very same value where all of it does, undefined where nothing does. */
@@ -138,7 +141,7 @@ class Sieve {
     for (let place = 0; place < items.length; place++) {
       const item = items[place] ?? null
       // Where objects are judged, nothing else stands in a list of them.
-      const one = shape.travels !== undefined && !isObject(item) ? this.#drop() : this.value(item, shape)
+      const one = shape.isForwarded !== undefined && !isObject(item) ? this.#drop() : this.value(item, shape)
       if (one === item) kept?.push(one)
       else {
         kept ??= items.slice(0, place)
@@ -149,9 +152,9 @@ class Sieve {
   }
 
   #object(object: JsonObject, shape: Fields): JsonObject | undefined {
-    const other = shape.otherwise?.(object)
+    const other = shape.variantOf?.(object)
     if (other !== undefined) return this.#object(object, other)
-    if (shape.travels?.(object, this.#betas) === false) {
+    if (shape.isForwarded?.(object, this.#betas) === false) {
       const { type } = object
       return this.#dropNamed(typeof type === "string" ? type : "type")
     }
@@ -173,7 +176,7 @@ class Sieve {
   }
 
   #field(name: string, value: Json, shape: Fields): Json | undefined {
-    const one = shape.fields.get(name) ?? (shape.but?.(name) === true ? undefined : shape.others)
+    const one = shape.fields.get(name) ?? (shape.except?.(name) === true ? undefined : shape.others)
     // `null` in an optional field is an absent field (decisions §12.7), and nobody is told of what is not there.
     if (one === undefined) return value === null ? undefined : this.#dropNamed(name)
     this.#path.push(name)
@@ -203,7 +206,7 @@ const entriesOf = (object: JsonObject, names: readonly string[]) =>
  * name cannot stand in a header, is told by a last member of three dots.
  */
 export const DROPPED_FIELDS = "X-Dropped-Fields"
-const MOST_NAMES = 20
+const MAX_NAMES = 20
 /** Three dots are no name. */
 const NAME = /^(?!\.+$)[A-Za-z0-9_.-]{1,64}$/
 const MORE = "..."
@@ -216,14 +219,14 @@ class DroppedNames {
   #more = false
 
   add(path: readonly string[]): void {
-    if (this.#more && this.#names.size === MOST_NAMES) return
+    if (this.#more && this.#names.size === MAX_NAMES) return
     const name = path.join(".")
     if (!NAME.test(name)) this.#more = true
-    else if (this.#names.size < MOST_NAMES) this.#names.add(name)
+    else if (this.#names.size < MAX_NAMES) this.#names.add(name)
     else if (!this.#names.has(name)) this.#more = true
   }
 
-  get told(): DroppedFields {
+  get result(): DroppedFields {
     return { names: [...this.#names], more: this.#more }
   }
 }
@@ -234,12 +237,12 @@ export function withNames(dropped: DroppedFields, others: readonly string[]): Dr
   const { names, more } = dropped
   const all = new DroppedNames()
   for (const name of [...names, ...others]) all.add([name])
-  const { told } = all
-  return { ...told, more: told.more || more }
+  const { result } = all
+  return { ...result, more: result.more || more }
 }
 
 /** The header's value; undefined where nothing was left out. */
-export function droppedHeader({ names, more }: DroppedFields): string | undefined {
+export function droppedFieldsHeader({ names, more }: DroppedFields): string | undefined {
   if (names.length === 0 && !more) return undefined
   const members = more ? [...names, MORE] : names
   return members.join(", ")

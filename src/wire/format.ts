@@ -3,7 +3,7 @@
  * nobody outside asks which it is talking to. Two of them make a translation by way of the neutral language (src/language), a
  * format's own backend none (exchange.ts). Everything is pure: bytes and objects in, bytes and objects out.
  */
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Tokens } from "../../actors/money/price.ts"
 import type { ModelEvent, ModelReply } from "../language/event.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
@@ -11,7 +11,7 @@ import type { Endpoint, Forwarding, ModelRequest, Target } from "../language/req
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"
 import type { OpenPlaces } from "./shared/json-gaps.ts"
-import type { SseEvent, WaitingEvents } from "./sse.ts"
+import type { SseEvent, BufferedEvents } from "./sse.ts"
 
 export interface Format {
   /** Undefined for what only backends speak. */
@@ -35,7 +35,7 @@ export interface ClientSide {
   /** The path that the gateway serves and that a backend of this format is called at, with its `/v1`. */
   readonly path: string
   /** How the gateway counts a request's tokens for nothing, in formats that have it. */
-  readonly counting?: Counting
+  readonly counting?: TokenCounting
   /**
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
    * `model` has been checked before. Features are found, not judged: that takes the catalogue.
@@ -60,10 +60,10 @@ export interface ClientSide {
 }
 
 /** A request's input tokens, asked for without an answer. */
-export interface Counting {
+export interface TokenCounting {
   readonly path: string
   /** What the same request would need beside what is counted. */
-  readonly more: JsonObject
+  readonly defaults: JsonObject
   /** What the answer says beside `input_tokens`. */
   readonly answer: Readonly<Record<string, string>>
 }
@@ -73,7 +73,7 @@ export interface BackendSide {
    * The smallest answer limit that a backend of this format takes, where there is one. A client's smaller limit is raised
    * to it, so that is what the call has to hold for.
    */
-  readonly leastAnswerTokens?: number
+  readonly minAnswerTokens?: number
   /** Everything of the prompt, or a refusal that names what this format cannot say. */
   encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure
   /** Reads a non-streaming 2xx body. A body that reports a failure of its own is a Failure. */
@@ -104,13 +104,13 @@ export interface BackendStream {
   /** Takes note of what an event counts and where the stream stands, and says what it means. */
   meaning(event: SseEvent, body: JsonObject): EventMeaning
   /** The event for a client of the same format: as it came, but for what the gateway owns. Undefined where it is not to see it. */
-  sent(event: SseEvent, body: JsonObject): SseEvent | undefined
+  relayed(event: SseEvent, body: JsonObject): SseEvent | undefined
   /** The event for a client of another format. `body` is undefined for data that is no JSON, and still means something. */
   events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[]
   /** Places of an event with content that neither its meaning nor what is sent of the rest depend on. */
-  readonly open: OpenPlaces
+  readonly openPlaces: OpenPlaces
   /** An event went on without being read; `number` is what stood at the open place for one. */
-  passed(number: number | undefined): void
+  onPassedThrough(number: number | undefined): void
   /** What has been counted so far; undefined where that cannot be read. */
   tokens(hasContent: boolean): Tokens | undefined
   /** How many searches the backend has run so far, bounded. */
@@ -208,7 +208,7 @@ export interface StreamReader {
    * Takes those events off the front that need not be read one by one, which are content like content before them; what is
    * sent for them is added to `out`. Left out where each event is read.
    */
-  pass?(events: WaitingEvents, out: string[]): void
+  passThrough?(events: BufferedEvents, out: string[]): void
   /** What the backend has counted so far, or undefined when that cannot be read. */
   tokens(): Tokens | undefined
   /** How many searches it has run so far, bounded. */

@@ -1,6 +1,7 @@
-/** Server-sent events, as the formats use them. */
+/** Server-sent events as the formats use them, and the words for a failure inside a stream. */
 import { EventStreamParser, type SseEvent } from "../event-stream.ts"
 import { Failure } from "../failure/failure.ts"
+import { failureRow, type MessagesErrorType, type StreamCode } from "../failure/table.ts"
 import { isObject, type JsonObject } from "../language/json.ts"
 
 export type { SseEvent } from "../event-stream.ts"
@@ -16,7 +17,7 @@ export class SseParser extends EventStreamParser<Failure> {
 }
 
 /** The events that have come, to be taken off until there is none left. */
-export type WaitingEvents = Pick<SseParser, "next" | "ahead" | "place">
+export type BufferedEvents = Pick<SseParser, "next" | "ahead" | "place">
 
 /** An event as bytes to send. An empty name is left out. */
 export const encodeSse = (event: string, data: string): string => {
@@ -42,5 +43,25 @@ export const eventType = ({ event }: SseEvent, { type }: JsonObject): string =>
   typeof type === "string" ? type : event
 
 /** With the name that the SDKs go by, which some compatible backends leave out. */
-export const named = (event: SseEvent, body: JsonObject): SseEvent =>
+export const withEventName = (event: SseEvent, body: JsonObject): SseEvent =>
   event.event === "" ? { event: eventType(event, body), data: event.data } : event
+
+/*
+ * A failure inside a committed response has no status and no hint field (gateway-api.md, "Events" 4 and "Events" 5). Its message is the
+ * failure's fixed text with the hint appended.
+ */
+
+/** The error types that the SDKs of chat and responses know. */
+type OpenErrorType = "server_error" | "invalid_request_error" | "rate_limit_error"
+
+export const messageWithHint = ({ message, hint }: Failure): string =>
+  hint === undefined ? message : `${message}${/[.!?]$/.test(message) ? "" : "."} ${hint}`
+
+export const streamCode = (failure: Failure): StreamCode => failure.detail.stream ?? failureRow(failure.code).stream
+
+export const messagesErrorType = (failure: Failure): MessagesErrorType => failureRow(failure.code).messagesType
+
+export const openErrorType = (failure: Failure): OpenErrorType => {
+  const type = messagesErrorType(failure)
+  return type === "api_error" || type === "overloaded_error" ? "server_error" : type
+}

@@ -1,9 +1,9 @@
 /**
  * From a backend's counts to the four priced buckets, in tokens. The one place that decides which counts can be read
  * (decisions §12.20, §13.2): upstream usage is hostile input, and an answer whose counts cannot be read is not charged.
- * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/quote.ts).
+ * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/price.ts).
  */
-import { type Tokens, totalTokens } from "../../actors/money/tokens.ts"
+import { type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { type Json, present } from "../language/json.ts"
 
 /** A count as it arrived: any JSON, or nothing. */
@@ -17,7 +17,7 @@ interface CacheAndOutput {
 }
 
 /** Checks counts whose `input` excludes what was read from or written to a cache (the messages format). */
-export const disjointTokens = (counts: CacheAndOutput & { readonly input: Count }): Tokens | undefined => {
+export const tokensFromDisjoint = (counts: CacheAndOutput & { readonly input: Count }): Tokens | undefined => {
   const input = checked(counts.input)
   const cacheRead = checked(orZero(counts.cacheRead))
   const cacheWrite = checked(orZero(counts.cacheWrite))
@@ -28,17 +28,17 @@ export const disjointTokens = (counts: CacheAndOutput & { readonly input: Count 
 }
 
 /** Checks counts whose `prompt` includes what was read from and written to a cache (chat and responses). */
-export const inclusiveTokens = (counts: CacheAndOutput & { readonly prompt: Count }): Tokens | undefined => {
+export const tokensFromInclusive = (counts: CacheAndOutput & { readonly prompt: Count }): Tokens | undefined => {
   const prompt = checked(counts.prompt)
   const cacheRead = checked(orZero(counts.cacheRead))
   const cacheWrite = checked(orZero(counts.cacheWrite))
   if (prompt === undefined || cacheRead === undefined || cacheWrite === undefined) return undefined
   // Judged after normalising, so a prompt that is less than its own cached part is a negative bucket and refused there.
-  return disjointTokens({ input: prompt - cacheRead - cacheWrite, cacheRead, cacheWrite, output: counts.output })
+  return tokensFromDisjoint({ input: prompt - cacheRead - cacheWrite, cacheRead, cacheWrite, output: counts.output })
 }
 
 /** An answer that has content was not made of nothing: zeros are no count of it. */
-export const ofAnswer = (tokens: Tokens | undefined, hasContent: boolean): Tokens | undefined =>
+export const plausibleTokens = (tokens: Tokens | undefined, hasContent: boolean): Tokens | undefined =>
   tokens !== undefined && hasContent && totalTokens(tokens) === 0 ? undefined : tokens
 
 const checked = (count: Count): number | undefined =>
@@ -48,7 +48,7 @@ const checked = (count: Count): number | undefined =>
 const MOST_SEARCHES = 100
 
 /** Searches that a backend says it ran, which its operator pays for and no customer; undefined where it does not say. */
-export const claimedSearches = (claim: Count): number | undefined => {
+export const reportedSearches = (claim: Count): number | undefined => {
   const count = checked(claim)
   return count === undefined ? undefined : boundedSearches(count)
 }

@@ -4,9 +4,7 @@
  */
 import { every } from "../every.ts"
 import type { Log } from "../log.ts"
-import { CombinedMetrics } from "./combined-metrics.ts"
-import { type Question, type Answers, WORKER_VARIABLE } from "./messages.ts"
-import { WorkerProcess } from "./worker-process.ts"
+import { type Answers, CombinedMetrics, type Question, WORKER_VARIABLE, WorkerProcess } from "./worker-process.ts"
 
 export interface SupervisorTerms {
   readonly workers: number

@@ -1,7 +1,12 @@
-/** A worker as its supervisor has it: a process, what it has said, and questions to it. */
-import type { Answers, FromWorker, Question, ToWorker } from "./messages.ts"
+/**
+ * A worker and its supervisor: the process as the supervisor has it, with what it has said and questions to it, and the worker's own
+ * side, which says where it listens, answers questions, and ends with its supervisor. Then the metrics of all workers as one.
+ */
+import type { Ready } from "../http/health.ts"
+import type { Server } from "../server/server.ts"
+import { AggregatorRegistry, Counter, Gauge, Registry } from "prom-client"
 
-export interface WorkerTerms {
+interface WorkerOptions {
   readonly command: readonly string[]
   readonly env: Readonly<Record<string, string | undefined>>
   /** Whole lines of its log. */
@@ -23,7 +28,7 @@ export class WorkerProcess {
   readonly #waiting = new Map<number, (answer: Answers[Question]) => void>()
   readonly #child: Bun.Subprocess<"ignore", "pipe", "inherit">
 
-  constructor({ command, env, write }: WorkerTerms) {
+  constructor({ command, env, write }: WorkerOptions) {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     this.listening = promise
     const child = Bun.spawn([...command], {
@@ -108,3 +113,131 @@ export async function passLines(stream: ReadableStream<Uint8Array>, write: (line
   }
   if (rest !== "") write(`${rest}\n`)
 }
+
+/** What a supervisor and its workers say to each other, as JSON over the channel that a worker is started with. */
+
+/** A question is answered with its `id`; an answer that comes late is dropped. */
+export type Question = "alive" | "metrics" | "readiness"
+
+export interface Answers {
+  readonly alive: true
+  readonly metrics: object[]
+  readonly readiness: Ready
+}
+
+interface ToWorker {
+  readonly id: number
+  readonly ask: Question
+}
+
+type FromWorker =
+  /** It takes calls at this address. */
+  | { readonly listening: string }
+  | { readonly id: number; readonly answer: Answers[Question] }
+  /** The last word of one that stops: all that it has counted. */
+  | { readonly last: object[] }
+
+/** Set in a worker's environment by its supervisor, and by nobody else. */
+export const WORKER_VARIABLE = "LOKET_WORKER"
+
+type Told = Pick<Server, "url" | "metrics" | "readiness">
+
+export const isWorker = (environment: Readonly<Record<string, string | undefined>>): boolean =>
+  environment[WORKER_VARIABLE] !== undefined && process.send !== undefined
+
+/** `orphaned`: the supervisor is gone, so that nobody would start this one again or stop it. */
+export function serveAsWorker(server: Told, orphaned: () => void): { readonly stopped: () => Promise<void> } {
+  const answers: { readonly [Q in Question]: () => Answers[Q] | Promise<Answers[Q]> } = {
+    alive: () => true,
+    metrics: () => server.metrics(),
+    readiness: () => server.readiness(),
+  }
+  process.on("message", ({ id, ask }: ToWorker) => {
+    // What fails is not answered, and counts as late.
+    void (async () => say({ id, answer: await answers[ask]() }))().catch(() => {})
+  })
+  if (process.connected) process.once("disconnect", orphaned)
+  else orphaned()
+  void say({ listening: server.url })
+  return { stopped: async () => say({ last: await server.metrics() }) }
+}
+
+/** Resolves when it has left, or cannot. */
+const say = (message: FromWorker): Promise<void> =>
+  new Promise((resolve) => {
+    if (process.connected) process.send?.(message, undefined, undefined, () => resolve())
+    else resolve()
+  })
+
+// The metrics of several workers as one: counters and histograms are added up, and never fall when a worker ends, because
+// Prometheus would take that for a new start and count all of it again.
+
+type Values = readonly object[]
+
+/** Why a worker was started once more. */
+type Restart = "ended" | "frozen" | "replaced"
+
+export class CombinedMetrics {
+  readonly #own = new Registry()
+  /** What workers that have ended had counted. */
+  readonly #ended: Values[] = []
+  #adding = Promise.resolve()
+  readonly #restarts = new Counter({
+    name: "loket_worker_restarts_total",
+    help: "Workers that were started once more, by why: ended by themselves, frozen, or replaced on SIGHUP.",
+    labelNames: ["why"],
+    registers: [this.#own],
+  })
+
+  constructor(workers: () => { readonly wanted: number; readonly listening: number }) {
+    for (const why of ["ended", "frozen", "replaced"] as const) this.#restarts.inc({ why }, 0)
+    const uptime: Gauge = new Gauge({
+      name: "loket_process_uptime_seconds",
+      help: "Since this process started.",
+      registers: [this.#own],
+      aggregator: "first",
+      collect: () => uptime.set(process.uptime()),
+    })
+    const gauge: Gauge<"state"> = new Gauge({
+      name: "loket_workers",
+      help: "Processes that serve together on one port.",
+      labelNames: ["state"],
+      registers: [this.#own],
+      collect: () => {
+        const { wanted, listening } = workers()
+        gauge.set({ state: "wanted" }, wanted)
+        gauge.set({ state: "listening" }, listening)
+      },
+    })
+  }
+
+  restarted(why: Restart): void {
+    this.#restarts.inc({ why })
+  }
+
+  /** A worker is gone: what it has counted stays counted, and what it was stays no longer. */
+  ended(counted: Values): void {
+    this.#ended.push(counted.filter(onlyGrows))
+    this.#adding = this.#adding.then(() => this.#addUp())
+  }
+
+  async text(counted: readonly Values[]): Promise<string> {
+    return await added([await this.#own.getMetricsAsJSON(), ...this.#ended, ...counted]).metrics()
+  }
+
+  get contentType(): string {
+    return this.#own.contentType
+  }
+
+  /** However many have ended, they take the room of one. */
+  async #addUp(): Promise<void> {
+    const { length } = this.#ended
+    const sum = await added(this.#ended).getMetricsAsJSON()
+    this.#ended.splice(0, length, sum)
+  }
+}
+
+const added = (counted: readonly Values[]) => AggregatorRegistry.aggregate(counted.map((values) => [...values]))
+
+const onlyGrows = (metric: object): boolean =>
+  "type" in metric && (metric.type === "counter" || metric.type === "histogram")

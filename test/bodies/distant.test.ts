@@ -1,17 +1,18 @@
 /** A large request, worked on elsewhere, is asked and answered as if it had been worked on here, and little is told of it. */
 import { describe, expect, test } from "bun:test"
-import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
-import { type Answer, decode, type Question } from "../../src/bodies/desk.ts"
+import { InlineBodyExecutor, LargeBodies } from "../../src/bodies/bodies.ts"
+import { type BodyReply, decode, type BodyCommand } from "../../src/bodies/body-processor.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { AnswerView } from "../../src/wire/format.ts"
 import { conversationOf } from "../../src/wire/conversation.ts"
-import { type BackendModel, type DirectExchange, exchange, formats, type WrittenBody } from "../../src/wire/exchange.ts"
+import { type BackendModel, formats } from "../../src/wire/protocol.ts"
+import { type DirectExchange, exchange, type EncodedBody } from "../../src/wire/exchange.ts"
 
 /** What goes in and what comes out could have gone from thread to thread. */
-class CloningClerk extends DirectClerk {
-  override async ask(question: Question): Promise<Answer> {
+class CloningClerk extends InlineBodyExecutor {
+  override async ask(question: BodyCommand): Promise<BodyReply> {
     const answer = await super.ask(structuredClone(question))
     if (answer.type === "write") return answer
     this.largest = Math.max(this.largest, JSON.stringify(answer).length)
@@ -97,8 +98,8 @@ const view = (request: ModelRequest): AnswerView => ({
   inputTokens: 1,
   request,
 })
-const isWritten = (body: JsonObject | WrittenBody): body is WrittenBody => body["blob"] instanceof Blob
-async function textOf(body: ReturnType<DirectExchange["encodeRequest"]> | Promise<WrittenBody | Failure>) {
+const isWritten = (body: JsonObject | EncodedBody): body is EncodedBody => body["blob"] instanceof Blob
+async function textOf(body: ReturnType<DirectExchange["encodeRequest"]> | Promise<EncodedBody | Failure>) {
   const written = must(await body)
   return isWritten(written) ? await written.blob.text() : JSON.stringify(written)
 }
@@ -160,8 +161,8 @@ describe.each(rows)("a %s client on %s", (client, _, backend) => {
       return
     }
     const asked = here.encodeRequest(1_000)
-    const { backend: manner, path, leastAnswerTokens } = here
-    expect(there).toMatchObject({ backend: manner, path, leastAnswerTokens })
+    const { backend: manner, path, minAnswerTokens } = here
+    expect(there).toMatchObject({ backend: manner, path, minAnswerTokens })
     // The envelope is put around it there already.
     if (manner !== "bedrock-invoke") {
       expect(await textOf(there.encodeRequest(1_000, null))).toBe(JSON.stringify(asked))

@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { LargeBodies } from "../../src/bodies/bodies.ts"
-import { RecentUse } from "../../src/bodies/recent-use.ts"
+import { LargeBodies, RecentUse } from "../../src/bodies/bodies.ts"
 import { BodyWorkers } from "../../src/bodies/workers.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { createLog } from "../../src/log.ts"
@@ -94,11 +93,17 @@ test("64 bodies may wait, and no more", async () => {
 })
 
 test("a body that waits for too long is given up, and a worker that takes too long is replaced", async () => {
-  const hasty = new BodyWorkers({ log, workers: 1, waitMs: 1, turnMs: 20 })
+  const clock = new VirtualClock()
+  const hasty = new BodyWorkers({ log, workers: 1, waitMs: 10, turnMs: 20, clock })
   const impatient = new LargeBodies(hasty)
-  const [ended, waited] = await Promise.all([read("a", heavy, impatient), read("a", hello("Hello"), impatient)])
-  expect(waited).toMatchObject({ code: "gateway.capacity" })
-  expect(ended).toMatchObject({ code: "gateway.capacity" })
+  const ended = read("a", heavy, impatient)
+  const waited = read("a", hello("Hello"), impatient)
+  expect(hasty.waiting).toBe(1)
+  clock.advance(10)
+  expect(await waited).toMatchObject({ code: "gateway.capacity" })
+  expect(lines).toHaveLength(0)
+  clock.advance(10)
+  expect(await ended).toMatchObject({ code: "gateway.capacity" })
   expect(lines.at(-1)).toContain('"why":"late"')
   hasty.stop()
   const patient = new BodyWorkers({ log, workers: 1, waitMs: 1_000, turnMs: 5_000, idleMs: 50 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { BodyBytes } from "../../src/gateway/read-body.ts"
+import { BodyMemory } from "../../src/gateway/read-body.ts"
 
 const TOTAL = 6_400
 const LITTLE = TOTAL / 64
@@ -8,23 +8,23 @@ const SHARED = (TOTAL * 7) / 8
 
 describe("request bodies", () => {
   test("of an account alone may take half of what is shared, to the byte, and what is given back may be held again", () => {
-    const bodies = new BodyBytes(TOTAL)
-    using first = bodies.share("a")
-    using second = bodies.share("a")
-    expect(first.hold(300)).toBeTrue()
-    expect(second.hold(SHARED / 2 - 299)).toBeFalse()
-    expect(second.hold(SHARED / 2 - 300)).toBeTrue()
+    const bodies = new BodyMemory(TOTAL)
+    using first = bodies.reservationFor("a")
+    using second = bodies.reservationFor("a")
+    expect(first.reserve(300)).toBeTrue()
+    expect(second.reserve(SHARED / 2 - 299)).toBeFalse()
+    expect(second.reserve(SHARED / 2 - 300)).toBeTrue()
     expect(bodies.held).toBe(SHARED / 2)
-    expect(first.hold(299)).toBeTrue()
-    expect(second.hold(SHARED / 2 - 299)).toBeTrue()
+    expect(first.reserve(299)).toBeTrue()
+    expect(second.reserve(SHARED / 2 - 299)).toBeTrue()
   })
 
   test("of accounts that take all they can leave room for little of others, and never take more than there is", () => {
-    const bodies = new BodyBytes(TOTAL)
-    const greedy = Array.from({ length: 12 }, (_, account) => bodies.share(`a${account}`))
+    const bodies = new BodyMemory(TOTAL)
+    const greedy = Array.from({ length: 12 }, (_, account) => bodies.reservationFor(`a${account}`))
     for (const share of greedy) {
       let took = 0
-      while (share.hold(took + 1)) took++
+      while (share.reserve(took + 1)) took++
       expect(took).toBeGreaterThan(0)
     }
     expect(bodies.held).toBeLessThanOrEqual(TOTAL)
@@ -33,25 +33,26 @@ describe("request bodies", () => {
   })
 
   test("of those who take all that is shared leave every eighth byte to those who hold little", () => {
-    const bodies = new BodyBytes(TOTAL)
+    const bodies = new BodyMemory(TOTAL)
     for (let account = 0; account < 6; account++) {
-      const share = bodies.share(`a${account}`)
+      const share = bodies.reservationFor(`a${account}`)
       // As much as the rule for many lets it have, and nothing of what is left for little.
       let took = LITTLE
-      while (share.hold(took + 1)) took++
+      while (share.reserve(took + 1)) took++
     }
     expect(bodies.held).toBeLessThanOrEqual(SHARED)
-    for (let account = 0; account < 8; account++) expect(bodies.share(`b${account}`).hold(LITTLE)).toBeTrue()
-    expect(bodies.share("c").hold(TOTAL)).toBeFalse()
+    for (let account = 0; account < 8; account++)
+      expect(bodies.reservationFor(`b${account}`).reserve(LITTLE)).toBeTrue()
+    expect(bodies.reservationFor("c").reserve(TOTAL)).toBeFalse()
   })
 
   test("tell whether an account holds little, to the byte", () => {
-    const bodies = new BodyBytes(TOTAL)
-    using one = bodies.share("a")
-    using other = bodies.share("a")
-    expect([one.isLittle(LITTLE), one.isLittle(LITTLE + 1)]).toEqual([true, false])
-    one.hold(40)
-    expect([other.isLittle(LITTLE - 40), other.isLittle(LITTLE - 39)]).toEqual([true, false])
-    expect([one.isLittle(LITTLE), one.isLittle(LITTLE + 1)]).toEqual([true, false])
+    const bodies = new BodyMemory(TOTAL)
+    using one = bodies.reservationFor("a")
+    using other = bodies.reservationFor("a")
+    expect([one.isSmall(LITTLE), one.isSmall(LITTLE + 1)]).toEqual([true, false])
+    one.reserve(40)
+    expect([other.isSmall(LITTLE - 40), other.isSmall(LITTLE - 39)]).toEqual([true, false])
+    expect([one.isSmall(LITTLE), one.isSmall(LITTLE + 1)]).toEqual([true, false])
   })
 })

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
-import { RecentUse } from "../../src/bodies/recent-use.ts"
+import { InlineBodyExecutor, LargeBodies, RecentUse } from "../../src/bodies/bodies.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import { type Catalogue, type Model, type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import { whole } from "../../actors/share.ts"
@@ -70,7 +69,7 @@ async function chainOf(
     search: undefined,
     clock: new VirtualClock(),
     endUserSecret: new Uint8Array(32),
-    largeBodies: new LargeBodies(new DirectClerk()),
+    largeBodies: new LargeBodies(new InlineBodyExecutor()),
     threadTime: new RecentUse(new VirtualClock()),
   }
   const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 } }

@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
-import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
-import { RecentUse } from "../../src/bodies/recent-use.ts"
+import { InlineBodyExecutor, LargeBodies, RecentUse } from "../../src/bodies/bodies.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { parseRequestBody } from "../../src/gateway/parse-request.ts"
 
@@ -11,10 +10,10 @@ const bodyOf = (bytes: number) => new TextEncoder().encode(saying("x".repeat(byt
 
 /** Whether it is worked on elsewhere. */
 async function isSentAway(bytes: number, usedMs: number): Promise<boolean> {
-  const clerk = new DirectClerk()
+  const clerk = new InlineBodyExecutor()
   let asked = false
   const watching = {
-    ask: (question: Parameters<DirectClerk["ask"]>[0]) => {
+    ask: (question: Parameters<InlineBodyExecutor["ask"]>[0]) => {
       asked = true
       return clerk.ask(question)
     },
@@ -38,7 +37,7 @@ test("a body goes elsewhere for its size, or where its account has used much of 
 
 test("what a body that is not small costs here counts for its account", async () => {
   const threadTime = new RecentUse(systemClock)
-  const ports = { largeBodies: new LargeBodies(new DirectClerk()), threadTime, clock: systemClock }
+  const ports = { largeBodies: new LargeBodies(new InlineBodyExecutor()), threadTime, clock: systemClock }
   for (let n = 0; n < 20; n++) {
     const read = await parseRequestBody(bodyOf(250_000), "chat", ports, "acc_1")
     if (read instanceof Failure) throw new Error(read.message)

@@ -104,7 +104,7 @@ describe("a relay", () => {
 })
 
 describe("an outbox", () => {
-  const options = { clock: systemClock, heartbeatMs: 1, onSilence: () => {}, onLeave: () => {} }
+  const options = { clock: systemClock, heartbeatMs: 1, onIdle: () => {}, onLeave: () => {} }
   const much = "x".repeat(100_000)
   const outboxes = (limit: number, stallMs = 3_600_000) => {
     const unread = new UnreadBytes(limit)
@@ -163,21 +163,21 @@ describe("an outbox", () => {
     for (const pieces of [["all of it"], ["a", "é", "c"], []]) {
       const outbox = new Outbox({ ...options, stallMs: 10, unread, connection })
       for (const piece of pieces) outbox.write(piece)
-      expect(outbox.whole()).toBeUndefined()
+      expect(outbox.takeWhole()).toBeUndefined()
       outbox.end()
-      expect(outbox.whole()).toBe(pieces.join(""))
+      expect(outbox.takeWhole()).toBe(pieces.join(""))
       expect(unread.total).toBe(0)
       expect(ends.splice(0)).toEqual(["ends"])
     }
     const large = open()
     large.write(much)
     large.end()
-    expect(large.whole()).toBeUndefined()
+    expect(large.takeWhole()).toBeUndefined()
     const left = open()
     left.write("for nobody")
     left.leave()
     left.end()
-    expect(left.whole()).toBeUndefined()
+    expect(left.takeWhole()).toBeUndefined()
   })
 
   test("breaks off for a client that waits, when it counts as gone", async () => {

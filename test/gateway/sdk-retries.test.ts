@@ -6,8 +6,8 @@ import type { UsageRecord } from "../../actors/ledger.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { type Answer, UnreadBytes } from "../../src/gateway/outbox.ts"
-import type { FirstCall } from "../../src/gateway/repeatable.ts"
-import { Repeats } from "../../src/gateway/repeats.ts"
+import type { OriginalCall } from "../../src/gateway/replayable-call.ts"
+import { CallDeduplication } from "../../src/gateway/call-deduplication.ts"
 
 const MINUTE = 60_000
 /** Half of it is for retries, and an eighth of that for one account. */
@@ -22,17 +22,17 @@ const nothing = async () => {
 
 function world() {
   const clock = new VirtualClock()
-  const repeats = new Repeats({
+  const repeats = new CallDeduplication({
     clock,
     store: { takeCallKey: nothing, readCallKey: nothing, takeCallKeyOver: nothing, freeCallKey: nothing },
     processId: "p",
-    limits: { heartbeatMs: 8_000, readerStallMs: 300_000, keptAnswerBytes: KEPT_BYTES },
+    limits: { heartbeatMs: 8_000, readerStallMs: 300_000, replayBytes: KEPT_BYTES },
     unread: new UnreadBytes(2 ** 30),
-    failed: () => {},
+    onError: () => {},
   })
   let made = 0
-  const send = async (text: string, retries: number, work: (first?: FirstCall) => Promise<Answer | Failure>) => {
-    const answer = await repeats.retried(
+  const send = async (text: string, retries: number, work: (first?: OriginalCall) => Promise<Answer | Failure>) => {
+    const answer = await repeats.runOrReplay(
       {
         endpoint: "chat",
         body: new TextEncoder().encode(text),
@@ -50,24 +50,24 @@ function world() {
 }
 
 const record = { status: "ok", charge: micro(1n) } as UsageRecord
-const hearing = { onSilence: () => {}, onLeave: () => {} }
+const hearing = { onIdle: () => {}, onLeave: () => {} }
 const json = { "Content-Type": "application/json" }
 
 /** Its client has left when the answer comes, which is kept. */
 const lost =
   (bytes = 10) =>
-  async (first?: FirstCall): Promise<Answer> => {
+  async (first?: OriginalCall): Promise<Answer> => {
     const shared = first?.shared.begin(hearing)
     shared?.leave()
     shared?.write("x".repeat(bytes))
     shared?.end()
-    first?.over(record, true)
+    first?.ended(record, true)
     return { body: shared?.stream() ?? "", headers: json }
   }
 /** Its client is told all of it in one piece. */
-const heard = async (first?: FirstCall): Promise<Answer> => {
+const heard = async (first?: OriginalCall): Promise<Answer> => {
   first?.shared.begin(hearing)
-  first?.over(record, true)
+  first?.ended(record, true)
   return { body: "all", headers: json }
 }
 
@@ -82,28 +82,28 @@ test("an answer that did not come through is kept for two minutes", async () => 
   expect(await send("one", 1, heard)).toBeUndefined()
   expect(await send("two", 1, heard)).toBe("req_2")
   clock.advance(2 * MINUTE)
-  expect(repeats.keptBytes).toBe(0)
+  expect(repeats.replayBytes).toBe(0)
 })
 
 test("of what came through nothing is kept", async () => {
   const { repeats, send } = world()
   for (let n = 0; n < 1_000; n++) await send("same", n % 2, heard)
-  expect(repeats.keptBytes).toBe(0)
+  expect(repeats.replayBytes).toBe(0)
   await send("other", 0, lost())
-  expect(repeats.keptBytes).toBeGreaterThan(0)
+  expect(repeats.replayBytes).toBeGreaterThan(0)
   expect(await send("other", 1, heard)).toBe("req_1001")
-  expect(repeats.keptBytes).toBe(0)
+  expect(repeats.replayBytes).toBe(0)
 })
 
 test("an account keeps its share: the oldest that did not come through gives way, and a call without room is made", async () => {
   const { repeats, send } = world()
   for (let n = 0; n < 20; n++) await send(`body ${10 + n}`, 0, lost(13_000))
-  expect(repeats.keptBytes).toBeLessThanOrEqual(SHARE)
+  expect(repeats.replayBytes).toBeLessThanOrEqual(SHARE)
   expect(await send("body 10", 1, heard)).toBeUndefined()
   expect(await send("body 29", 1, heard)).toBe("req_20")
   expect(await send("large", 0, lost(SHARE))).toBeUndefined()
   expect(await send("large", 1, heard)).toBeUndefined()
-  expect(repeats.keptBytes).toBeLessThanOrEqual(SHARE)
+  expect(repeats.replayBytes).toBeLessThanOrEqual(SHARE)
 })
 
 test("a refusal is remembered for two minutes, and 4,096 of them", async () => {
@@ -111,7 +111,7 @@ test("a refusal is remembered for two minutes, and 4,096 of them", async () => {
   const busy = new Failure("rate_limit.rpm_exceeded")
   /** One whose client seems to be there, which a retry reads along where none was refused. */
   const finishes: (() => void)[] = []
-  const slow = (first?: FirstCall): Promise<Answer> => {
+  const slow = (first?: OriginalCall): Promise<Answer> => {
     first?.shared.begin(hearing)
     return new Promise((resolve) => finishes.push(() => void heard(first).then(resolve)))
   }
@@ -125,17 +125,17 @@ test("a refusal is remembered for two minutes, and 4,096 of them", async () => {
     return await again
   }
   expect(await retry("a")).toBe("req_1")
-  repeats.refused("key", 0, new Failure("request.invalid"))
-  repeats.refused("key", undefined, busy)
+  repeats.noteRefusal("key", 0, new Failure("request.invalid"))
+  repeats.noteRefusal("key", undefined, busy)
   expect(await retry("b")).toBe("req_3")
-  repeats.refused("key", 0, busy)
+  repeats.noteRefusal("key", 0, busy)
   clock.advance(2 * MINUTE - 1)
   expect(await retry("c")).toBeUndefined()
   clock.advance(1)
   expect(await retry("d")).toBe("req_7")
-  repeats.refused("key", 0, busy)
-  for (let n = 0; n < 4_095; n++) repeats.refused(`other_${n}`, 0, busy)
+  repeats.noteRefusal("key", 0, busy)
+  for (let n = 0; n < 4_095; n++) repeats.noteRefusal(`other_${n}`, 0, busy)
   expect(await retry("e")).toBeUndefined()
-  repeats.refused("one too many", 0, busy)
+  repeats.noteRefusal("one too many", 0, busy)
   expect(await retry("f")).toBe("req_11")
 })

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { type Share, whole } from "../../actors/share.ts"
-import { Shares } from "../../src/gateway/neighbours.ts"
+import { Shares } from "../../src/gateway/actors.ts"
 
 const clock = new VirtualClock()
 const second: Share = { index: 1, count: 2 }

@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { Offer } from "../../src/catalogue/live.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
-import { withClientDetail } from "../../src/gateway/client-error-detail.ts"
-import { connectionFault } from "../../src/upstream/client.ts"
+import { connectionFault, withClientDetail } from "../../src/upstream/client.ts"
 import { classifyBackendError } from "../../src/wire/backend-error.ts"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 

@@ -206,5 +206,5 @@ test("after one of eight dies, the conversations of the seven stay where they we
   expect(moved.length).toBe(lastMembers.filter((member) => member === doomed).length)
   // Those that moved, about 25, have found members of their own, and not one together. To find all seven they are too few.
   const found = new Set(members.filter((_, place) => lastMembers[place] === doomed))
-  expect(found.size).toBeGreaterThan(1)
+  expect(found.size).toBeGreaterThan(3)
 })

@@ -1,15 +1,15 @@
 import { describe, expect, test } from "bun:test"
-import { FRAMED, unframed } from "../../src/upstream/bedrock.ts"
+import { EVENT_STREAM_TYPE, decodeEventStream } from "../../src/upstream/bedrock.ts"
 import { chunk, event, exception, frame } from "./frames.ts"
 
-const answered = (pieces: readonly Uint8Array[], type = FRAMED): Promise<string> => {
+const answered = (pieces: readonly Uint8Array[], type = EVENT_STREAM_TYPE): Promise<string> => {
   const body = new ReadableStream<Uint8Array>({
     start(controller) {
       for (const piece of pieces) controller.enqueue(piece)
       controller.close()
     },
   })
-  return unframed(new Response(body, { headers: { "Content-Type": type } })).text()
+  return decodeEventStream(new Response(body, { headers: { "Content-Type": type } })).text()
 }
 const joined = (frames: readonly Uint8Array[]) => new Uint8Array(Buffer.concat(frames))
 

@@ -1,7 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
-import { answerBounds } from "../../src/upstream/answer-bounds.ts"
-import { decoded, readText } from "../../src/upstream/body.ts"
+import { answerBounds, decompressed, readText } from "../../src/upstream/body.ts"
 
 const texts = new Map<string, () => Response>()
 const server = Bun.serve({
@@ -23,7 +22,7 @@ const packed = (encoding: string, bytes: Uint8Array<ArrayBuffer>) => () =>
   new Response(new Blob([bytes]).stream(), { headers: { "Content-Encoding": encoding } })
 
 const read = async (response: Response, maxBytes = 1_000_000) => {
-  const plain = decoded(response)
+  const plain = decompressed(response)
   if (plain === undefined) throw new Error("packed in a way that nobody knows")
   let pieces = 0
   const text = await readText(plain, maxBytes, () => pieces++)
@@ -43,7 +42,7 @@ describe("a backend's body", () => {
   })
 
   test("that is packed in a way that nobody knows is not read", async () => {
-    expect(decoded(await answered(packed("rot13", Buffer.from(said))))).toBeUndefined()
+    expect(decompressed(await answered(packed("rot13", Buffer.from(said))))).toBeUndefined()
   })
 
   test("that is not packed as it says, or breaks off, rejects", async () => {

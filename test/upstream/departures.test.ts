@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { inGroups } from "../../src/upstream/client.ts"
+import { batchRequests } from "../../src/upstream/client.ts"
 
 const init = { decompress: false }
 
@@ -7,7 +7,7 @@ const init = { decompress: false }
 function grouped(answer: (url: string) => Promise<Response> = () => Promise.resolve(new Response())) {
   const asked: string[] = []
   const turns: (() => void)[] = []
-  const fetch = inGroups(
+  const fetch = batchRequests(
     (url) => {
       asked.push(url)
       return answer(url)
@@ -55,6 +55,6 @@ test("a request that cannot be made is its own failure", async () => {
 })
 
 test("with the event loop's own turns a request leaves by itself", async () => {
-  const fetch = inGroups(() => Promise.resolve(new Response("here")))
+  const fetch = batchRequests(() => Promise.resolve(new Response("here")))
   expect(await (await fetch("a", init)).text()).toBe("here")
 })

@@ -1,7 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import type { Translated } from "../../src/language/request.ts"
 import type { JsonObject } from "../../src/language/json.ts"
-import { type BackendModel, exchange, formats } from "../../src/wire/exchange.ts"
+import { type BackendModel, formats } from "../../src/wire/protocol.ts"
+import { exchange } from "../../src/wire/exchange.ts"
 import { must } from "./chat/ask.ts"
 
 const messages = [{ role: "user", content: "Hi" }]

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { Failure } from "../../src/failure/failure.ts"
-import { DEEPEST_NESTING, extentOf, MOST_VALUES, parseBody, readModel } from "../../src/wire/body.ts"
+import { DEEPEST_NESTING, extentOf, MAX_VALUES, parseBody, readModel } from "../../src/wire/body.ts"
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const code = (text: string): string => {
@@ -87,7 +87,7 @@ describe("the count of values before parsing", () => {
   })
   test.each(["0", "{}", "[ ]", '{"a,b":"[{"}'])("holds at its edge for %s", (item) => {
     const each = valuesIn(JSON.parse(item))
-    const most = Math.floor((MOST_VALUES - 2) / each)
+    const most = Math.floor((MAX_VALUES - 2) / each)
     const filled = (count: number) => `{"a":[${Array.from({ length: count }, () => item).join(",")}]}`
     expect(parseBody(bytes(filled(most)))).not.toBeInstanceOf(Failure)
     expect(parseBody(bytes(filled(most + 1)))).toMatchObject({ code: "request.invalid" })

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import * as chat from "../../src/wire/chat/request.ts"
-import { type Allowance, droppedHeader } from "../../src/wire/fields.ts"
+import { type Allowance, droppedFieldsHeader } from "../../src/wire/fields.ts"
 import * as messages from "../../src/wire/messages/request.ts"
 import * as responses from "../../src/wire/responses/request.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "./known-bodies.ts"
@@ -318,7 +318,9 @@ describe("a field of a beta", () => {
 })
 
 const header = (...names: string[]) =>
-  droppedHeader(understood("chat", { ...hello.chat, ...Object.fromEntries(names.map((name) => [name, 1])) }).dropped)
+  droppedFieldsHeader(
+    understood("chat", { ...hello.chat, ...Object.fromEntries(names.map((name) => [name, 1])) }).dropped,
+  )
 const many = (count: number) => Array.from({ length: count }, (_, place) => `x_${place}`)
 
 describe("the header", () => {
@@ -336,6 +338,6 @@ describe("the header", () => {
   })
   test("names a field once, in however many places it stood", () => {
     const tools = Array.from({ length: 30 }, () => ({ type: "function", function: { name: "f", x_new: 1 } }))
-    expect(droppedHeader(understood("chat", { ...hello.chat, tools }).dropped)).toBe("tools.function.x_new")
+    expect(droppedFieldsHeader(understood("chat", { ...hello.chat, tools }).dropped)).toBe("tools.function.x_new")
   })
 })

@@ -4,8 +4,8 @@ import type { Json, JsonObject } from "../../src/language/json.ts"
 import { usageSearches, usageTokens as chat } from "../../src/wire/shared/chunks.ts"
 import { SearchCount, usageTokens as messages } from "../../src/wire/messages/usage.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
-import { usageTokens as responses } from "../../src/wire/responses/usage.ts"
-import { ofAnswer } from "../../src/wire/tokens.ts"
+import { usageTokens as responses } from "../../src/wire/responses/reply.ts"
+import { plausibleTokens } from "../../src/wire/tokens.ts"
 
 describe("buckets are disjoint whatever the format counts", () => {
   const same = { input: 100, cacheRead: 20, cacheWrite: 5, output: 30 }
@@ -76,12 +76,12 @@ test("a count of any size that is a safe integer is read; how much of it is char
 describe("an answer with content", () => {
   const nothing = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 }
   test("is not counted by zeros alone", () => {
-    expect(ofAnswer(nothing, true)).toBeUndefined()
-    expect(ofAnswer(nothing, false)).toEqual(nothing)
+    expect(plausibleTokens(nothing, true)).toBeUndefined()
+    expect(plausibleTokens(nothing, false)).toEqual(nothing)
   })
   test("is counted by one token of any bucket", () => {
     for (const bucket of ["input", "cacheRead", "cacheWrite", "output"] as const)
-      expect(ofAnswer({ ...nothing, [bucket]: 1 }, true)).toEqual({ ...nothing, [bucket]: 1 })
+      expect(plausibleTokens({ ...nothing, [bucket]: 1 }, true)).toEqual({ ...nothing, [bucket]: 1 })
   })
 })
 

@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import type { Prompt, Tool } from "../../src/language/prompt.ts"
 import { TOOL_NAMES as MESSAGES } from "../../src/wire/messages/prompt-out.ts"
 import { TOOL_NAMES as RESPONSES } from "../../src/wire/responses/tools.ts"
-import { NARROW, toolNames } from "../../src/wire/shared/tool-names.ts"
+import { NARROW, toolNames } from "../../src/wire/shared/tools.ts"
 import { emptyPrompt } from "./chat/ask.ts"
 
 const offering = (...names: string[]): Prompt => ({

@@ -3,9 +3,9 @@
  * before anything else that the user says. System text in mid-conversation is the user's, marked as what it is. Images and
  * documents are bytes of a few kinds, which Converse fetches from nowhere.
  */
-import { toolInput } from "../shared/free-text.ts"
+import { toolInput, type ToolNames } from "../shared/tools.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { JsonObject } from "../../language/json.ts"
+import { type JsonObject, notServed } from "../../language/json.ts"
 import type {
   AssistantPart,
   CacheMark,
@@ -19,9 +19,7 @@ import type {
   Turn,
   UserPart,
 } from "../../language/prompt.ts"
-import { notServed } from "../../language/shape.ts"
-import type { ToolNames } from "../shared/tool-names.ts"
-import type { ConverseTraits } from "./model.ts"
+import type { ConverseTraits } from "./invoke.ts"
 
 const LONGEST_ID = 64
 const DIGEST_DIGITS = 16

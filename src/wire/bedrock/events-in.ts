@@ -2,24 +2,22 @@
  * A ConverseStream: `messageStart` … `messageStop`, and then `metadata` with the counts, which is the end. Calls of tools are
  * put together by the reader that chat has: pieces of arguments under an index.
  */
-import { filled, isText } from "../shared/text.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import { type Json, type JsonObject, filled, isObject, isText } from "../../language/json.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
-import { CallReader } from "../shared/tool-calls.ts"
-import { NARROW, toolNames } from "../shared/tool-names.ts"
+import { CallReader, NARROW, toolNames } from "../shared/tools.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import type { SseEvent } from "../sse.ts"
-import { ofAnswer } from "../tokens.ts"
+import { plausibleTokens } from "../tokens.ts"
 import { readFinish, readUsage, usageTokens } from "./reply.ts"
 
 export const backendStream = (_: ClientView, prompt?: Prompt): BackendStream => new ConverseStream(prompt)
 
 /** No client speaks it, so nothing of it is sent as it is. */
 class ConverseStream implements BackendStream {
-  readonly open = { texts: new Set<string>(), ofStream: new Set<string>() }
+  readonly openPlaces = { texts: new Set<string>(), ofStream: new Set<string>() }
   readonly #decoder: EventDecoder | undefined
   #usage: Json | undefined
 
@@ -36,7 +34,7 @@ class ConverseStream implements BackendStream {
     return hasContent(event, body) ? "content" : "empty"
   }
 
-  sent(): undefined {
+  relayed(): undefined {
     return undefined
   }
 
@@ -44,10 +42,10 @@ class ConverseStream implements BackendStream {
     return this.#decoder?.decode(event, body) ?? []
   }
 
-  passed(): void {}
+  onPassedThrough(): void {}
 
   tokens(hasContent: boolean): Tokens | undefined {
-    return ofAnswer(usageTokens(this.#usage), hasContent)
+    return plausibleTokens(usageTokens(this.#usage), hasContent)
   }
 
   /** Converse has no search of its own. */

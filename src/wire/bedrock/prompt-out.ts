@@ -3,17 +3,14 @@
  * Converse cannot say is refused, or harmless and listed in docs/formats.md. Tools that were called earlier must be told even
  * where the request offers none, and there is no way to forbid a tool that is told.
  */
-import { BILLING_HEADER } from "../shared/text.ts"
+import { BILLING_HEADER, type OutputFormat, type Prompt, type Tool, type ToolChoice } from "../../language/prompt.ts"
+import { type JsonObject, notServed } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { JsonObject } from "../../language/json.ts"
-import type { OutputFormat, Prompt, Tool, ToolChoice } from "../../language/prompt.ts"
 import { answerLimit, type Endpoint, type ModelRequest, type Target } from "../../language/request.ts"
-import { notServed } from "../../language/shape.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { freeTextSchema } from "../shared/free-text.ts"
-import { NARROW, toolNames, type ToolNames, writtenName } from "../shared/tool-names.ts"
+import { freeTextSchema, NARROW, toolNames, type ToolNames, writtenName } from "../shared/tools.ts"
 import { blocksOf, textBlocks } from "./blocks-out.ts"
-import { converseTraits } from "./model.ts"
+import { converseTraits } from "./invoke.ts"
 
 /** Converse has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."

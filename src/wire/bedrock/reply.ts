@@ -1,22 +1,20 @@
 /**
  * A whole Converse answer: read, put together from a stream, and in the neutral language; why it ended, and what it counts.
  */
-import { filled, isText, readText } from "../shared/text.ts"
+import { type Json, type JsonObject, filled, isObject, isText, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { FinishReason, ModelReply, Usage } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import type { Gatherer, Reply } from "../format.ts"
-import { freeText } from "../shared/free-text.ts"
-import { NARROW, type ToolNames, toolNames } from "../shared/tool-names.ts"
-import { disjointTokens, ofAnswer } from "../tokens.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import { freeText, NARROW, toolNames, type ToolNames } from "../shared/tools.ts"
+import { tokensFromDisjoint, plausibleTokens } from "../tokens.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { SseEvent } from "../sse.ts"
 
 export const readReply = (body: JsonObject): Reply | Failure => {
   const blocks = contentOf(body)
   if (blocks === undefined) return new Failure("dependency.upstream_unavailable")
-  return { body, tokens: ofAnswer(usageTokens(body["usage"]), blocks.some(hasContent)), searches: 0 }
+  return { body, tokens: plausibleTokens(usageTokens(body["usage"]), blocks.some(hasContent)), searches: 0 }
 }
 
 const hasContent = ({ text, toolUse, reasoningContent: thinking }: JsonObject): boolean =>
@@ -106,7 +104,7 @@ export function usageTokens(usage: Json | undefined): Tokens | undefined {
     cacheWrite: usage["cacheWriteInputTokens"],
     output: usage["outputTokens"],
   }
-  return disjointTokens(counts)
+  return tokensFromDisjoint(counts)
 }
 
 /** For the client to see. */

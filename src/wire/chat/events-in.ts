@@ -1,18 +1,16 @@
 /**
  * A chat backend's stream: `data:` chunks until `[DONE]`. For a chat client a chunk is written anew only when its model or
  * usage changes, and whatever else it holds travels untouched; for a client of another format its first choice is read: more
- * than one is never asked for there.
+ * than one is never asked for there. Then what an answer says of its end, read and written.
  */
-import { filled, readText } from "../shared/text.ts"
-import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
+import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
 import type { Prompt } from "../../language/prompt.ts"
 import type { BackendStream, ClientView } from "../format.ts"
-import { ChunkStream, END_MARK } from "../shared/chunks.ts"
+import { ChunkStream, END_MARK, usageTokens } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"
-import { CallReader } from "../shared/tool-calls.ts"
-import { readFinish, readUsage } from "./usage.ts"
-import { NARROW, toolNames } from "../shared/tool-names.ts"
+import { CallReader, NARROW, toolNames } from "../shared/tools.ts"
+import { unreachable } from "../../../actors/unreachable.ts"
 
 /** What a model writes, and what a vendor pads events with. */
 const OPEN = {
@@ -31,7 +29,7 @@ const OPEN = {
 export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new ChatStream(view, prompt)
 
 class ChatStream extends ChunkStream {
-  readonly open = OPEN
+  readonly openPlaces = OPEN
   readonly #decoder: EventDecoder | undefined
 
   constructor(view: ClientView, prompt: Prompt | undefined) {
@@ -127,7 +125,7 @@ function usageEvents(chunk: JsonObject): ModelEvent[] {
   return usage === undefined ? [] : [{ type: "usage", usage }]
 }
 
-interface Said {
+interface AssistantContent {
   readonly thinking: string
   readonly text: string
   readonly refusal: string
@@ -137,7 +135,7 @@ interface Said {
  * What an answer says in text and in thinking: of a whole message and of a stream's delta alike. `reasoning_content` is
  * most vendors' field, `reasoning` that of some routers; Mistral sends a list of parts where the others send a text.
  */
-export function readSaid(message: JsonObject): Said {
+export function readSaid(message: JsonObject): AssistantContent {
   const { content } = message
   const parts = Array.isArray(content) ? content.filter(isObject) : []
   return {
@@ -156,3 +154,65 @@ const textOf = (parts: readonly JsonObject[], type: string): string =>
       return Array.isArray(said) ? textOf(said.filter(isObject), "text") : readText(said)
     })
     .join("")
+
+// What a chat answer says of its end. Its `usage` object, read and written: `prompt_tokens` includes what a cache served and
+// stored. And why it ended, in chat's words and in the neutral ones.
+
+/** For the client to see. */
+export const readUsage = (usage: Json | undefined): Usage | undefined => {
+  const tokens = usageTokens(usage)
+  if (tokens === undefined) return undefined
+  const details = isObject(usage) ? usage.completion_tokens_details : undefined
+  const reasoning = isObject(details) ? details.reasoning_tokens : undefined
+  const believable = typeof reasoning === "number" && Number.isSafeInteger(reasoning) && reasoning >= 0
+  return { tokens, reasoning: believable && reasoning <= tokens.output ? reasoning : undefined }
+}
+
+export const chatUsage = ({ tokens, reasoning }: Usage): JsonObject => {
+  const { input, cacheRead, cacheWrite, output } = tokens
+  const prompt = input + cacheRead + cacheWrite
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: output,
+    total_tokens: prompt + output,
+    prompt_tokens_details: { cached_tokens: cacheRead, cache_write_tokens: cacheWrite },
+    ...(reasoning === undefined ? {} : { completion_tokens_details: { reasoning_tokens: reasoning } }),
+  }
+}
+
+interface Finish {
+  readonly reason: FinishReason
+  readonly stopSequence: string | undefined
+}
+
+/**
+ * `called` says whether the answer called a tool, which decides before the backend's word: some say `stop` after tool
+ * calls, and a client that is told of calls which are not there hangs. `stop_reason` is vLLM's, and names the sequence.
+ */
+export function readFinish(choice: JsonObject, called: boolean, stopSequences: readonly string[]): Finish {
+  if (choice.finish_reason === "length") return plain("length")
+  if (choice.finish_reason === "content_filter") return plain("content-filter")
+  if (called) return plain("tool-calls")
+  const stopSequence = stopSequences.find((sequence) => sequence === choice.stop_reason)
+  return stopSequence === undefined ? plain("stop") : { reason: "stop-sequence", stopSequence }
+}
+
+const plain = (reason: FinishReason): Finish => ({ reason, stopSequence: undefined })
+
+type ChatFinish = "stop" | "length" | "tool_calls" | "content_filter"
+
+export function chatFinish(reason: FinishReason, called: boolean): ChatFinish {
+  switch (reason) {
+    case "length":
+      return "length"
+    case "content-filter":
+      return "content_filter"
+    case "stop":
+    case "stop-sequence":
+    case "pause":
+    case "tool-calls":
+      return called ? "tool_calls" : "stop"
+    default:
+      return unreachable(reason)
+  }
+}

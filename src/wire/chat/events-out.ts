@@ -10,7 +10,7 @@ import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"
 import { Steps } from "../backend-stream.ts"
-import { chatFinish, chatUsage } from "./usage.ts"
+import { chatFinish, chatUsage } from "./events-in.ts"
 import { usesFunctions } from "./prompt-in.ts"
 
 export const eventEncoder = (view: AnswerView): EventEncoder => new ChatEventEncoder(view)

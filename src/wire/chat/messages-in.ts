@@ -4,7 +4,18 @@
  * become data, other URLs stay URLs: the gateway never fetches an address that a client names (decisions §7).
  */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import {
+  filled,
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readObjects,
+  readParts,
+  shown,
+} from "../../language/json.ts"
 import type {
   AssistantPart,
   CacheMark,
@@ -17,8 +28,6 @@ import type {
   ToolResultPart,
   Turn,
 } from "../../language/prompt.ts"
-import { misshapen, notServed, readObjects, readParts, shown } from "../../language/shape.ts"
-import { filled } from "../shared/text.ts"
 
 export interface Conversation {
   readonly instructions: readonly TextPart[]

@@ -4,13 +4,23 @@
  * are tools of which an answer calls at most one.
  */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { OutputFormat, Prompt, Sampling, Tool, ToolChoice } from "../../language/prompt.ts"
+import {
+  beginsWith,
+  filled,
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readCount,
+  readObject,
+  readObjects,
+  shown,
+} from "../../language/json.ts"
+import type { Effort, OutputFormat, Prompt, Reasoning, Sampling, Tool, ToolChoice } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
-import { beginsWith, misshapen, notServed, readObject, readObjects, shown } from "../../language/shape.ts"
-import { filled } from "../shared/text.ts"
 import { cacheMark, readConversation } from "./messages-in.ts"
-import { readReasoning } from "./reasoning.ts"
 
 export function decodePrompt(request: ModelRequest): Prompt | Failure {
   const { body } = request
@@ -188,4 +198,46 @@ function readFunctionChoice(value: Json | undefined): ToolChoice | undefined | F
   const name = isObject(value) ? nameOf({ function: value }) : undefined
   if (name !== undefined) return { kind: "tool", name }
   return misshapen(`'function_call' is ${shown(value)}; it must be auto, none, or an object that names a function.`)
+}
+
+// Reasoning in a chat request: `reasoning_effort`, and the `thinking` object that vendors with a chat endpoint beside
+// their own format take there. The format itself knows no budget, so a budget is written as the effort that it buys.
+
+const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+const THINKING = ["enabled", "adaptive", "disabled"]
+
+/** `limit` is the client's own answer limit, which a budget stays under. */
+function readReasoning(body: JsonObject, limit: number | undefined): Reasoning | undefined | Failure {
+  const effort = readEffort(body.reasoning_effort)
+  if (effort instanceof Failure) return effort
+  const thinking = readObject(body.thinking, "thinking")
+  if (thinking instanceof Failure) return thinking
+  if (thinking === undefined && effort === undefined) return undefined
+  if (thinking !== undefined && !THINKING.some((type) => type === thinking.type))
+    return misshapen(`'thinking.type' is ${shown(thinking.type)}; it must be one of ${THINKING.join(", ")}.`)
+  const budget = readCount(thinking ?? {}, "budget_tokens")
+  if (budget instanceof Failure) return budget
+  const enabled = thinking?.type !== "disabled" && effort !== "none"
+  if (!enabled) return { enabled, effort: undefined, budgetTokens: undefined, visible: false }
+  const budgetTokens = budget === undefined || limit === undefined ? budget : Math.min(budget, Math.max(limit - 1, 1))
+  return { enabled, effort, budgetTokens, visible: true }
+}
+
+function readEffort(value: JsonObject[string]): Effort | undefined | Failure {
+  if (!present(value)) return undefined
+  const effort = EFFORTS.find((known) => known === value)
+  return effort ?? misshapen(`'reasoning_effort' is ${shown(value)}; it must be one of ${EFFORTS.join(", ")}.`)
+}
+
+/** Undefined leaves it to the backend how much it reasons. */
+export function chatEffort(reasoning: Reasoning | undefined): Effort | undefined {
+  if (reasoning === undefined) return undefined
+  if (!reasoning.enabled) return "none"
+  return reasoning.effort ?? (reasoning.budgetTokens === undefined ? undefined : effortOf(reasoning.budgetTokens))
+}
+
+/** The budgets that coding agents ask for (4,000, 10,000 and 31,999 tokens) fall on the three steps. */
+function effortOf(budgetTokens: number): Effort {
+  if (budgetTokens < 4_096) return "low"
+  return budgetTokens < 16_384 ? "medium" : "high"
 }

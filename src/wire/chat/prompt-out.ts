@@ -1,27 +1,26 @@
 /** A prompt as the body for a chat backend. What chat cannot say is refused, or harmless and listed in docs/formats.md. */
 import { Failure } from "../../failure/failure.ts"
 import type { JsonObject } from "../../language/json.ts"
-import type {
-  AssistantPart,
-  DocumentPart,
-  ImagePart,
-  OutputFormat,
-  Prompt,
-  TextPart,
-  ThinkingPart,
-  Tool,
-  ToolCallPart,
-  ToolChoice,
-  ToolResultPart,
-  UserPart,
+import {
+  type AssistantPart,
+  BILLING_HEADER,
+  type DocumentPart,
+  type ImagePart,
+  type OutputFormat,
+  type Prompt,
+  type TextPart,
+  type ThinkingPart,
+  type Tool,
+  type ToolCallPart,
+  type ToolChoice,
+  type ToolResultPart,
+  type UserPart,
 } from "../../language/prompt.ts"
 import { answerLimit, type Endpoint, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../owned.ts"
-import { freeTextSchema } from "../shared/free-text.ts"
-import { NARROW, toolNames, type ToolNames, writtenName } from "../shared/tool-names.ts"
-import { chatEffort } from "./reasoning.ts"
-import { BILLING_HEADER } from "../shared/text.ts"
+import { serviceTier } from "../body.ts"
+import { freeTextSchema, NARROW, toolNames, type ToolNames, writtenName } from "../shared/tools.ts"
+import { chatEffort } from "./prompt-in.ts"
 
 export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   const names = toolNames(prompt, NARROW)

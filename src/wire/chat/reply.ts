@@ -4,18 +4,15 @@
  */
 import { Failure } from "../../failure/failure.ts"
 import type { ModelReply } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import type { AssistantPart, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { usageSearches, usageTokens } from "../shared/chunks.ts"
-import { CallReader, OpenCalls } from "../shared/tool-calls.ts"
-import { NARROW, toolNames } from "../shared/tool-names.ts"
-import { filled, readText } from "../shared/text.ts"
-import { ofAnswer } from "../tokens.ts"
-import { isContent, readSaid } from "./events-in.ts"
+import { CallReader, NARROW, OpenCalls, toolNames } from "../shared/tools.ts"
+import { plausibleTokens } from "../tokens.ts"
+import { chatFinish, chatUsage, isContent, readFinish, readSaid, readUsage } from "./events-in.ts"
 import { answerHead, writeCallHead } from "./events-out.ts"
-import { chatFinish, chatUsage, readFinish, readUsage } from "./usage.ts"
 import { usesFunctions } from "./prompt-in.ts"
 import type { SseEvent } from "../sse.ts"
 
@@ -28,7 +25,7 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   )
   return {
     body: { ...body, model: view.model },
-    tokens: ofAnswer(usageTokens(body.usage), hasContent),
+    tokens: plausibleTokens(usageTokens(body.usage), hasContent),
     searches: usageSearches(body.usage),
   }
 }

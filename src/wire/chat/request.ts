@@ -6,7 +6,25 @@
  * has it, and refusing it outside of messages would take away from clients what costs nobody anything.
  */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import {
+  beginsWith,
+  checkName,
+  checkSchema,
+  firstFailure,
+  isObject,
+  type Json,
+  type JsonObject,
+  type MessageShape,
+  misshapen,
+  notServed,
+  present,
+  readCount,
+  readFlag,
+  readMessage,
+  readObject,
+  readObjects,
+  shown,
+} from "../../language/json.ts"
 import {
   answerLimit,
   type Feature,
@@ -16,26 +34,71 @@ import {
   type ModelRequest,
   own,
 } from "../../language/request.ts"
+import { readModel, checkServiceTier, readEndUser, serviceTier } from "../body.ts"
 import {
-  beginsWith,
-  checkName,
-  checkSchema,
-  firstFailure,
-  type MessageShape,
-  misshapen,
-  notServed,
-  readCount,
-  readFlag,
-  readMessage,
-  readObject,
-  readObjects,
-  shown,
-} from "../../language/shape.ts"
-import { readModel } from "../body.ts"
-import { readEndUser, refuseTier, serviceTier } from "../owned.ts"
+  type Allowance,
+  CACHE_MARK,
+  fields,
+  type Fields,
+  filterFields,
+  NO_ALLOWANCE,
+  oneOf,
+  type Shape,
+} from "../fields.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
-import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
-import { CHAT_FIELDS } from "./fields.ts"
+
+// The fields that travel: those of the format's own package (openai), what agents send back of earlier answers of other
+// vendors, and cache marks, which clients write here too. What routes, and what is priced by the call and not by the token, is
+// not among them.
+
+const FUNCTION = fields("name description strict defer_loading", { parameters: "anything" })
+const CUSTOM = fields("name description input", {
+  format: fields("type", { grammar: fields("syntax definition") }),
+})
+/** A call, a choice, or a definition: one field holds the tool in all three. */
+const CALLED: Readonly<Record<string, Shape>> = { function: fields("name arguments"), custom: fields("name input") }
+
+const PART: Fields = fields("type text refusal detail signature", {
+  image_url: fields("url detail"),
+  file: fields("file_data filename"),
+  thinking: () => PART,
+  prompt_cache_breakpoint: fields("mode", { ttl: oneOf("30m", "5m") }),
+  cache_control: CACHE_MARK,
+})
+
+const MESSAGE_FIELDS = fields("role name tool_call_id refusal reasoning reasoning_content prefix partial phase", {
+  content: PART,
+  tool_calls: fields("id type index", { ...CALLED, extra_content: "anything" }),
+  function_call: fields("name arguments"),
+  reasoning_details: "anything",
+  annotations: "anything",
+  cache_control: CACHE_MARK,
+})
+
+const CHAT_FIELDS = fields(
+  "model stream n max_tokens max_completion_tokens temperature top_p frequency_penalty presence_penalty logprobs " +
+    "top_logprobs stop seed parallel_tool_calls user safety_identifier store modalities reasoning_effort verbosity " +
+    "prompt_cache_key prompt_cache_retention service_tier",
+  {
+    messages: MESSAGE_FIELDS,
+    stream_options: fields("include_usage include_obfuscation"),
+    logit_bias: "anything",
+    response_format: fields("type", {
+      json_schema: fields("name description strict", { schema: "anything" }),
+      schema: "anything",
+    }),
+    tools: fields("type", { function: FUNCTION, custom: CUSTOM, cache_control: CACHE_MARK }),
+    tool_choice: fields("type mode", {
+      ...CALLED,
+      allowed_tools: fields("mode", { tools: fields("type", CALLED) }),
+    }),
+    functions: FUNCTION,
+    function_call: fields("name"),
+    metadata: "anything",
+    prediction: fields("type", { content: PART }),
+    prompt_cache_options: fields("mode", { ttl: oneOf("30m", "5m") }),
+  },
+)
 
 const MESSAGE: MessageShape = {
   roles: ["system", "developer", "user", "assistant", "tool", "function"],
@@ -46,7 +109,7 @@ const MESSAGE: MessageShape = {
 }
 const MEDIA_NOT_SERVED: readonly (Json | undefined)[] = ["input_audio", "audio_url", "input_video", "video_url"]
 const IMAGES: readonly (Json | undefined)[] = ["image_url", "input_image", "image"]
-const MOST_CHOICES = 128
+const MAX_CHOICES = 128
 
 export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
   const model = readModel(body)
@@ -55,7 +118,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   if (parts instanceof Failure) return parts
   const stream = readFlag(body, "stream")
   if (stream instanceof Failure) return stream
-  const choices = readCount(body, "n", MOST_CHOICES)
+  const choices = readCount(body, "n", MAX_CHOICES)
   if (choices instanceof Failure) return choices
   const limit = readCount(body, "max_completion_tokens")
   if (limit instanceof Failure) return limit
@@ -75,7 +138,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   if (parts.some(isImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   if (present(body["web_search_options"])) features.add("web_search")
-  const known = knownFields(body, CHAT_FIELDS, allowance)
+  const known = filterFields(body, CHAT_FIELDS, allowance)
   return {
     endpoint: "chat",
     ...known,
@@ -150,7 +213,7 @@ function refuseNotServed(body: JsonObject, parts: readonly JsonObject[]): Failur
   if (present(body["audio"]) || !saysText(body["modalities"]))
     return notServed("Answers other than text are not served; leave out 'audio' and use the modality text.")
   if (parts.some(namesFile)) return notServed("File ids name state kept at the backend; send the file's data instead.")
-  return refuseTier(body)
+  return checkServiceTier(body)
 }
 
 const isMediaNotServed = (part: JsonObject): boolean => MEDIA_NOT_SERVED.includes(part["type"])

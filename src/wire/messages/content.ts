@@ -2,17 +2,20 @@
  * The messages and the system prompt of a messages request, and the cache marks in them. Blocks may sit inside of blocks (an
  * image in a tool's result), so every check of a block looks at the flat list of all of them that is handed back here.
  */
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { CacheMark } from "../../language/prompt.ts"
 import {
   firstFailure,
+  isObject,
+  type Json,
+  type JsonObject,
   type MessageShape,
   misshapen,
+  present,
   readMessage,
   readObjects,
   readParts,
   shown,
-} from "../../language/shape.ts"
+} from "../../language/json.ts"
+import type { CacheMark } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 
 /** `system` inside of `messages` came with version 2026-10-21. */

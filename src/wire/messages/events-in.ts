@@ -3,18 +3,16 @@
  * client every other event goes out with the exact text it came with. For a client of another format each block is a part;
  * pings, citations, and what tools that ran at the backend did are left out.
  */
-import { filled, readText } from "../shared/text.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
-import { eventType, named, type SseEvent } from "../sse.ts"
-import { ofAnswer } from "../tokens.ts"
-import { freeText } from "../shared/free-text.ts"
+import { eventType, withEventName, type SseEvent } from "../sse.ts"
+import { plausibleTokens } from "../tokens.ts"
+import { freeText, toolNames, type ToolNames } from "../shared/tools.ts"
 import { decodeUsage, finishReason, laterUsage, SearchCount, startUsage, usageTokens } from "./usage.ts"
-import { type ToolNames, toolNames } from "../shared/tool-names.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 
 /** What a model writes. */
@@ -26,7 +24,7 @@ const OPEN = {
 export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream => new MessagesStream(view, prompt)
 
 class MessagesStream implements BackendStream {
-  readonly open = OPEN
+  readonly openPlaces = OPEN
   readonly #view: ClientView
   readonly #decoder: EventDecoder | undefined
   readonly #searches = new SearchCount()
@@ -50,10 +48,10 @@ class MessagesStream implements BackendStream {
     return hasContent(type, body) ? "content" : "empty"
   }
 
-  sent(came: SseEvent, body: JsonObject): SseEvent {
+  relayed(came: SseEvent, body: JsonObject): SseEvent {
     const { model } = this.#view
     const { message } = body
-    const event = named(came, body)
+    const event = withEventName(came, body)
     if (eventType(came, body) !== "message_start" || !isObject(message) || message.model === model) return event
     return { event: event.event, data: JSON.stringify({ ...body, message: { ...message, model } }) }
   }
@@ -62,10 +60,10 @@ class MessagesStream implements BackendStream {
     return this.#decoder?.decode(event, body) ?? []
   }
 
-  passed(): void {}
+  onPassedThrough(): void {}
 
   tokens(hasContent: boolean): Tokens | undefined {
-    return ofAnswer(usageTokens(this.#usage), hasContent)
+    return plausibleTokens(usageTokens(this.#usage), hasContent)
   }
 
   searches(): number {

@@ -9,9 +9,8 @@ import { isObject, type JsonObject } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
 import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../format.ts"
-import { encodeSse } from "../sse.ts"
+import { encodeSse, messagesErrorType, messageWithHint } from "../sse.ts"
 import { Steps } from "../backend-stream.ts"
-import { messagesErrorType, toldMessage } from "../stream-error.ts"
 import { type Block, BlockQueue } from "./block-queue.ts"
 import { encodeEnding, encodeUsage, promptUsage } from "./usage.ts"
 
@@ -24,7 +23,7 @@ export const eventEncoder = (view: AnswerView): EventEncoder => new MessagesEven
 
 class MessagesEventEncoder implements EventEncoder {
   readonly #view: AnswerView
-  readonly #tellsThinking: boolean
+  readonly #reportsThinking: boolean
   readonly #steps = new Steps()
   readonly #queue = new BlockQueue()
   readonly #tools = new Map<number, Tool>()
@@ -36,7 +35,7 @@ class MessagesEventEncoder implements EventEncoder {
 
   constructor(view: AnswerView) {
     this.#view = view
-    this.#tellsThinking = tellsThinking(view.request)
+    this.#reportsThinking = reportsThinking(view.request)
   }
 
   encode(event: ModelEvent): SentStep[] {
@@ -104,7 +103,7 @@ class MessagesEventEncoder implements EventEncoder {
   }
 
   #thinking(thinking: string): void {
-    if (thinking === "" || !this.#tellsThinking) return
+    if (thinking === "" || !this.#reportsThinking) return
     const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
     this.#queue.add(block, { type: "thinking_delta", thinking }, true)
   }
@@ -196,7 +195,7 @@ export const messageId = (id: string | undefined, { requestId }: Pick<AnswerView
  * Whether the client is to read thinking. Only one that asked for it is: others read the answer's text in its first
  * block (gateway-api.md, "POST /v1/messages"), also from a model that cannot be kept from thinking.
  */
-export function tellsThinking({ body }: ModelRequest): boolean {
+export function reportsThinking({ body }: ModelRequest): boolean {
   const { thinking } = body
   return isObject(thinking) && thinking["type"] !== "disabled" && thinking["display"] !== "omitted"
 }
@@ -208,7 +207,7 @@ export const streamFailure = (failure: Failure, { requestId }: FailureContext): 
     "error",
     JSON.stringify({
       type: "error",
-      error: { type: messagesErrorType(failure), message: toldMessage(failure) },
+      error: { type: messagesErrorType(failure), message: messageWithHint(failure) },
       request_id: requestId,
     }),
   )

@@ -13,7 +13,7 @@ export const messagesFormat: ClientFormat = {
     operation: "chat",
     path: "/v1/messages",
     // A request needs an answer limit, and the count does not.
-    counting: { path: "/v1/messages/count_tokens", more: { max_tokens: 1 }, answer: {} },
+    counting: { path: "/v1/messages/count_tokens", defaults: { max_tokens: 1 }, answer: {} },
     decodeRequest,
     encodeRequest,
     decodePrompt,

@@ -6,9 +6,8 @@
  * the traces of tools that ran there: the answer that followed them says what they found.
  */
 import { readCache } from "./content.ts"
-import { readText } from "../shared/text.ts"
+import { isObject, type Json, type JsonObject, misshapen, present, readText, shown } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type {
   AssistantPart,
   DocumentPart,
@@ -23,7 +22,6 @@ import type {
   UserPart,
 } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
-import { misshapen, shown } from "../../language/shape.ts"
 import { decodeToolChoice, decodeTools } from "./tools.ts"
 
 export function decodePrompt({ body }: ModelRequest): Prompt | Failure {

@@ -4,10 +4,10 @@
  * none is empty. System text in mid-conversation is folded into the user's turn, marked as what it is: `role: "system"` is
  * refused by older models and on some clouds, and where it is taken, only at some places.
  */
-import { toolInput } from "../shared/free-text.ts"
+import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
 import { cacheControl } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
-import { type JsonObject } from "../../language/json.ts"
+import { type JsonObject, notServed } from "../../language/json.ts"
 import type {
   AssistantPart,
   DocumentPart,
@@ -20,12 +20,10 @@ import type {
   UserPart,
 } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
-import { notServed } from "../../language/shape.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../owned.ts"
-import { type NameLimits, toolNames, type ToolNames } from "../shared/tool-names.ts"
+import { serviceTier } from "../body.ts"
 import { encodeReasoning, modelTraits, type ModelTraits, thinks } from "./thinking.ts"
-import { encodeToolChoice, encodeTools, toolsTold } from "./tools.ts"
+import { encodeToolChoice, encodeTools, toolUseOf } from "./tools.ts"
 
 /** This format has no mode for JSON without a schema; the model is asked for it. */
 const JSON_ONLY = "Answer with one valid JSON object and nothing else: no other text, no code fence."
@@ -35,7 +33,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   const names = toolNames(prompt, TOOL_NAMES)
   const messages = encodeTurns(prompt, traits, names)
   if (messages instanceof Failure) return messages
-  const toolUse = toolsTold(prompt)
+  const toolUse = toolUseOf(prompt)
   const tools = encodeTools(toolUse.tools, names)
   const system = encodeSystem(prompt)
   return ({ maxOutputTokens, stream }) => {

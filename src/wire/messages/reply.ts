@@ -2,18 +2,16 @@
  * A whole message: read, with only its model changed for a messages client; put together from a stream; in the neutral
  * language; and written for a messages client.
  */
-import { freeText, toolInput } from "../shared/free-text.ts"
-import { readText } from "../shared/text.ts"
+import { freeText, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
+import { isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { ModelReply } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt, ThinkingPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { type ToolNames, toolNames } from "../shared/tool-names.ts"
-import { ofAnswer } from "../tokens.ts"
+import { plausibleTokens } from "../tokens.ts"
 import { isContentBlock } from "./events-in.ts"
-import { messageId, tellsThinking } from "./events-out.ts"
+import { messageId, reportsThinking } from "./events-out.ts"
 import { decodeAnswered } from "./prompt-in.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 import {
@@ -36,7 +34,11 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   for (const block of body.content) count.block(block)
   count.usage(body.usage)
   const { searches } = count
-  return { body: { ...body, model: view.model }, tokens: ofAnswer(usageTokens(body.usage), hasContent), searches }
+  return {
+    body: { ...body, model: view.model },
+    tokens: plausibleTokens(usageTokens(body.usage), hasContent),
+    searches,
+  }
 }
 
 // A messages backend's whole answer as one of the neutral language.
@@ -64,7 +66,7 @@ function asMeant(part: AssistantPart, names: ToolNames): AssistantPart {
 // A whole answer as the message that a client of this format reads.
 
 export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
-  const shows = tellsThinking(view.request)
+  const shows = reportsThinking(view.request)
   const calls = reply.parts.filter((part) => part.type === "tool-call")
   const whole = calls.every((call) => call.custom || isWhole(call.arguments))
   return {

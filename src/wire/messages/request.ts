@@ -4,7 +4,19 @@
  */
 import { readMessages, readSystem } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import {
+  beginsWith,
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readCount,
+  readFlag,
+  readObject,
+  shown,
+} from "../../language/json.ts"
 import {
   answerLimit,
   type Feature,
@@ -15,15 +27,96 @@ import {
   own,
   type WebSearchOptions,
 } from "../../language/request.ts"
-import { misshapen, notServed, readCount, readFlag, readObject, shown } from "../../language/shape.ts"
-import { readModel } from "../body.ts"
-import { readEndUser, refuseTier, serviceTier } from "../owned.ts"
+import { readModel, checkServiceTier, readEndUser, serviceTier } from "../body.ts"
+import { type Allowance, CACHE_MARK, fields, type Fields, filterFields, NO_ALLOWANCE, SIGNED } from "../fields.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
-import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
-import { MESSAGES_FIELDS } from "./fields.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
 import { lowerThinking } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
+import { BETA } from "../shared/betas.ts"
+
+// The fields that travel: those of the vendor's package (@anthropic-ai/sdk) but for what is kept there, what is answered by
+// another model, and what is counted outside of `usage`. Fields of a beta travel with the beta alone. `system` and thinking are
+// bound to signatures, so of `system` only the life of a cache mark is ever changed.
+
+const AMOUNT = fields("type value")
+const SCHEMA = fields("type", { schema: "anything" })
+
+const THINKING: readonly Json[] = ["thinking", "redacted_thinking"]
+const TOOL_CHANGES: readonly Json[] = ["tool_addition", "tool_removal"]
+
+const BLOCK: Fields = fields(
+  "type text title context id name tool_use_id tool_name toolset_name is_error encrypted_content signature url page_age " +
+    "retrieved_at error_code error_message stdout stderr return_code",
+  {
+    content: () => BLOCK,
+    source: fields("type media_type data url", { content: () => BLOCK }),
+    input: "anything",
+    caller: fields("type tool_id"),
+    citations: "anything",
+    tool_references: () => BLOCK,
+    // By its name alone: a definition in mid-conversation could be of any tool that the vendor runs.
+    tool: fields("type name"),
+    tool_changes: () => BLOCK,
+    tabs: "anything",
+    state_changes: "anything",
+    transformations: fields("oversized_image"),
+    cache_control: CACHE_MARK,
+  },
+  {
+    isForwarded: ({ type }, betas) => !TOOL_CHANGES.includes(type ?? null) || betas.has(BETA.toolChanges),
+    variantOf: ({ type }) => (THINKING.includes(type ?? null) ? SIGNED : undefined),
+  },
+)
+
+const MESSAGE = fields("role", {
+  content: BLOCK,
+  clear_at: { betas: [BETA.clearAt], shape: fields("") },
+  output_config: { betas: [BETA.perTurn, BETA.midOutput], shape: fields("effort") },
+})
+
+const TOOL = fields(
+  "type name description strict defer_loading eager_input_streaming allowed_callers display_width_px display_height_px " +
+    "display_number enable_zoom max_characters max_uses allowed_domains blocked_domains response_inclusion",
+  {
+    input_schema: "anything",
+    input_examples: "anything",
+    configs: "anything",
+    user_location: fields("type city region country timezone"),
+    cache_control: CACHE_MARK,
+  },
+)
+
+/** Edits of the prompt. Compaction is none of these: what it costs is not in the counts that a call is charged by. */
+const EDITS = ["clear_tool_uses_", "clear_thinking_"]
+const isEdit = ({ type }: JsonObject): boolean => EDITS.some((edit) => beginsWith(type, edit))
+
+const MESSAGES_FIELDS = fields("model max_tokens stream stop_sequences temperature top_p top_k service_tier", {
+  messages: MESSAGE,
+  system: SIGNED,
+  tools: TOOL,
+  tool_choice: fields("type name disable_parallel_tool_use"),
+  thinking: fields("type budget_tokens display", {
+    block_binding: { betas: [BETA.binding], shape: fields("prefix_mismatch_behavior") },
+  }),
+  metadata: fields("user_id"),
+  output_config: fields("effort", {
+    format: SCHEMA,
+    task_budget: { betas: [BETA.taskBudget], shape: fields("type total remaining") },
+  }),
+  output_format: SCHEMA,
+  context_management: {
+    betas: [BETA.contextManagement],
+    shape: fields("", {
+      edits: fields(
+        "type clear_tool_inputs exclude_tools",
+        { keep: AMOUNT, trigger: AMOUNT, clear_at_least: AMOUNT },
+        { isForwarded: isEdit },
+      ),
+    }),
+  },
+  cache_control: CACHE_MARK,
+})
 
 export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
   const model = readModel(body)
@@ -39,7 +132,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   if (thinking instanceof Failure) return thinking
   const refusal = prompt.refusal
   if (refusal) return refusal
-  const known = knownFields(body, MESSAGES_FIELDS, allowance)
+  const known = filterFields(body, MESSAGES_FIELDS, allowance)
   const { metadata } = body
   return {
     endpoint: "messages",
@@ -133,7 +226,7 @@ function refuseNotServed(body: JsonObject, blocks: readonly JsonObject[]): Failu
   if (present(speed) && speed !== "standard")
     return notServed(`'speed' is ${shown(speed)}; only the standard speed is served.`)
   if (blocks.some(namesFile)) return notServed("File ids name state kept at the backend; send the data itself instead.")
-  return refuseTier(body)
+  return checkServiceTier(body)
 }
 
 /** The vendor's SDK asks for one by default wherever it runs tools, and its users have never heard of it. */

@@ -6,9 +6,8 @@
 import { family } from "../shared/betas.ts"
 import { readMessages } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject, misshapen, present, readCount, shown } from "../../language/json.ts"
 import type { WebSearchOptions } from "../../language/request.ts"
-import { misshapen, readCount, shown } from "../../language/shape.ts"
 import { continuesTurn, plainCall, plainResult, SEARCH_TOOL } from "./server-tools-blocks.ts"
 
 const isWebSearch = (tool: JsonObject): boolean => family(tool) === "web_search"

@@ -3,9 +3,8 @@
  * (`modelTraits` says which). Budgets are at least 1,024 tokens, and at most four fifths of the answer limit, so that
  * room for the answer stays; where none fits, the answer comes without thinking.
  */
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { beginsWith, isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Effort, Reasoning } from "../../language/prompt.ts"
-import { beginsWith } from "../../language/shape.ts"
 
 export interface ModelTraits {
   /** `enabled` with a budget, or `adaptive` with an effort beside it. */
@@ -88,10 +87,10 @@ function nearestEffort(traits: ModelTraits, asked: Effort): Effort | undefined {
 
 const RISING: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-const LEAST_BUDGET = 1024
+const MIN_BUDGET = 1024
 /** Tokens, for a client that named an effort where the model wants a budget. */
 const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
-  minimal: LEAST_BUDGET,
+  minimal: MIN_BUDGET,
   low: 2048,
   medium: 8192,
   high: 16_384,
@@ -141,9 +140,9 @@ function adaptive({ effort, visible }: Reasoning, traits: ModelTraits): EncodedR
 }
 
 function budget({ effort = "medium", budgetTokens }: Reasoning, { asked, limit }: AnswerLimits): EncodedReasoning {
-  if (asked <= LEAST_BUDGET) return {}
+  if (asked <= MIN_BUDGET) return {}
   const wanted = budgetTokens ?? Math.min(BUDGETS[effort === "none" ? "minimal" : effort], Math.floor(asked * 0.8))
-  const fitting = Math.min(Math.max(wanted, LEAST_BUDGET), asked - 1)
+  const fitting = Math.min(Math.max(wanted, MIN_BUDGET), asked - 1)
   const { thinking } = lowerThinking({ thinking: { type: "enabled", budget_tokens: fitting } }, asked, limit)
   return isObject(thinking) ? { thinking } : {}
 }
@@ -175,9 +174,9 @@ export function lowerThinking(body: JsonObject, asked: number, limit: number): J
   if (limit >= asked || !isObject(thinking) || thinking["type"] !== "enabled") return body
   const budget = thinking["budget_tokens"]
   if (typeof budget !== "number") return body
-  if (limit <= LEAST_BUDGET) return withoutThinking(body)
+  if (limit <= MIN_BUDGET) return withoutThinking(body)
   const inProportion = Math.floor((budget / asked) * limit)
-  const lowered = Math.min(Math.max(inProportion, LEAST_BUDGET), limit - 1)
+  const lowered = Math.min(Math.max(inProportion, MIN_BUDGET), limit - 1)
   body["thinking"] = { ...thinking, budget_tokens: lowered }
   return body
 }

@@ -7,14 +7,24 @@
  */
 import { family } from "../shared/betas.ts"
 import { cacheControl, readCache } from "./content.ts"
-import { readText } from "../shared/text.ts"
+import {
+  checkName,
+  checkSchema,
+  firstFailure,
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readObjects,
+  readText,
+  shown,
+} from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt, Tool, ToolCallPart, ToolChoice } from "../../language/prompt.ts"
 import type { Feature } from "../../language/request.ts"
-import { checkName, checkSchema, firstFailure, misshapen, notServed, readObjects, shown } from "../../language/shape.ts"
-import { freeTextSchema } from "../shared/free-text.ts"
-import type { ToolNames } from "../shared/tool-names.ts"
+import { freeTextSchema, type ToolNames } from "../shared/tools.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. The date that follows may be any. */
 const TRAVELS = [
@@ -147,10 +157,10 @@ const searchFields = (options: JsonObject): JsonObject =>
   Object.fromEntries(SEARCH_OPTIONS.filter((key) => present(options[key])).map((key) => [key, options[key]]))
 
 /**
- * What is offered, and the choice among it. A backend refuses a conversation with calls in it where no tools are told,
- * which is how clients of other formats ask for a last word; so the tools that were called are told, and forbidden.
+ * The tools of a request, and the choice among them. A backend refuses a conversation that contains calls but defines no tools. Clients
+ * of other formats ask for a final answer in this way. So the tools that were called are defined, and their use is forbidden.
  */
-export function toolsTold({ turns, tools, toolChoice, parallelTools }: Prompt): ToolUse {
+export function toolUseOf({ turns, tools, toolChoice, parallelTools }: Prompt): ToolUse {
   if (tools.length > 0) return { tools, toolChoice, parallelTools }
   const calls = turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts : [])).filter(isCall)
   const told = [...new Set(calls.map(({ name }) => name))].map((name): Tool => ({

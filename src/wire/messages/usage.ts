@@ -2,10 +2,10 @@
  * What a messages answer says of its end. Tokens of its `usage`: `input_tokens` excludes what was read from and written to a cache. A stream
  * counts twice: the prompt in `message_start`, and all that is known by then, cumulatively, in each `message_delta`. And why it ended, in this format's words and back.
  */
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { FinishReason, Usage } from "../../language/event.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { boundedSearches, claimedSearches, disjointTokens } from "../tokens.ts"
+import { boundedSearches, reportedSearches, tokensFromDisjoint } from "../tokens.ts"
 import { SEARCH_TOOL } from "./server-tools-blocks.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
@@ -16,7 +16,7 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
     cacheWrite: usage.cache_creation_input_tokens,
     output: usage.output_tokens,
   }
-  return disjointTokens(counts)
+  return tokensFromDisjoint(counts)
 }
 
 /** What a stream's beginning says of the prompt. Its `output_tokens` is a placeholder, so it is not a count. */
@@ -50,7 +50,7 @@ export class SearchCount {
 
   usage(usage: Json | undefined): void {
     const tools = isObject(usage) ? usage["server_tool_use"] : undefined
-    if (isObject(tools)) this.#claimed = claimedSearches(tools["web_search_requests"]) ?? this.#claimed
+    if (isObject(tools)) this.#claimed = reportedSearches(tools["web_search_requests"]) ?? this.#claimed
   }
 
   get searches(): number {

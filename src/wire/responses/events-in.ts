@@ -4,17 +4,15 @@
  * that the gateway adds has to continue both. For a client of another format deltas are taken as they come; what a `done` or
  * the finished item says beyond them is taken then, because compatible backends send some texts only whole.
  */
-import { finishOf, isSearchItem, replyUsage, usageTokens } from "./usage.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import { failureOf, finishOf, hasContent, isSearchItem, replyUsage, usageTokens } from "./reply.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
-import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
-import { eventType, named, type SseEvent } from "../sse.ts"
-import { filled } from "../shared/text.ts"
-import { boundedSearches, ofAnswer } from "../tokens.ts"
+import { eventType, withEventName, type SseEvent } from "../sse.ts"
+import { boundedSearches, plausibleTokens } from "../tokens.ts"
 import { answerParts, backendSide, type Side } from "./items-in.ts"
 import { nameOf } from "./tools.ts"
 
@@ -30,7 +28,7 @@ export const backendStream = (view: ClientView, prompt?: Prompt): BackendStream 
 const responseOf = ({ response }: JsonObject): JsonObject | undefined => (isObject(response) ? response : undefined)
 
 class ResponseStream implements BackendStream {
-  readonly open = OPEN
+  readonly openPlaces = OPEN
   readonly #view: ClientView
   readonly #decoder: EventDecoder | undefined
   /** Places of searches in the output; one that is not over may turn out to be none. */
@@ -54,16 +52,16 @@ class ResponseStream implements BackendStream {
     this.#noteSearch(type, body, response)
     const failure = failureOf(type, body, response)
     if (failure !== undefined) return failure
-    this.passed(body.sequence_number)
+    this.onPassedThrough(body.sequence_number)
     if (typeof response?.id === "string") this.#id = response.id
     if (typeof response?.created_at === "number") this.#createdAt = response.created_at
     if (type === "response.completed" || type === "response.incomplete") return "terminal"
     return hasContent(type, body) ? "content" : "empty"
   }
 
-  sent(came: SseEvent, body: JsonObject): SseEvent {
+  relayed(came: SseEvent, body: JsonObject): SseEvent {
     const { model } = this.#view
-    const event = named(came, body)
+    const event = withEventName(came, body)
     const response = responseOf(body)
     if (response?.model === undefined || response.model === model) return event
     return { event: event.event, data: JSON.stringify({ ...body, response: { ...response, model } }) }
@@ -73,12 +71,12 @@ class ResponseStream implements BackendStream {
     return this.#decoder?.decode(event, body) ?? []
   }
 
-  passed(number: Json | undefined): void {
+  onPassedThrough(number: Json | undefined): void {
     this.#sequence = typeof number === "number" && Number.isSafeInteger(number) ? number + 1 : this.#sequence + 1
   }
 
   tokens(hasContent: boolean): Tokens | undefined {
-    return ofAnswer(usageTokens(this.#usage), hasContent)
+    return plausibleTokens(usageTokens(this.#usage), hasContent)
   }
 
   searches(): number {
@@ -97,36 +95,6 @@ class ResponseStream implements BackendStream {
     return { sequence: this.#sequence, id: this.#id, createdAt: this.#createdAt }
   }
 }
-
-const failureOf = (type: string, body: JsonObject, response: JsonObject | undefined): Failure | undefined => {
-  // A named event's own `error` is about one of its tools, not about the stream.
-  if (type === "error" || (present(body.error) && !type.startsWith("response."))) return classifyErrorObject(body)
-  if (type === "response.failed") return classifyErrorObject({ error: response?.error })
-  if (type === "response.cancelled") return new Failure("dependency.upstream_unavailable")
-  return undefined
-}
-
-/** A delta of any kind brings its text in `delta`; what is not streamed in deltas comes with its item or its `done`. */
-const hasContent = (type: string, body: JsonObject): boolean => {
-  if (type.endsWith(".delta")) return filled(body.delta)
-  if (type.endsWith(".done"))
-    return (
-      filled(body.text) ||
-      filled(body.refusal) ||
-      filled(body.arguments) ||
-      filled(body.input) ||
-      isContentItem(body.item)
-    )
-  if (type === "response.output_item.added") return isContentItem(body.item)
-  return filled(body.partial_image_b64)
-}
-
-/** A call names its tool at once. Messages and reasoning start empty; searches are work, not output. */
-export const isContentItem = (item: Json | undefined): boolean =>
-  isObject(item) && (filled(item.name) || filled(item.result) || hasText(item.content) || hasText(item.summary))
-
-const hasText = (parts: Json | undefined): boolean =>
-  Array.isArray(parts) && parts.some((part) => isObject(part) && (filled(part.text) || filled(part.refusal)))
 
 /** What is streamed piece by piece, and how far it has come. */
 interface Piece {
@@ -203,7 +171,7 @@ class EventDecoder {
 
   /** A message's piece; it begins where it is first spoken of. */
   #contentPiece(kind: "text" | "refusal", body: JsonObject): Piece {
-    return this.#piece(`${itemKey(body)}/${numbered(body["content_index"])}/${kind}`, kind)
+    return this.#piece(`${itemKey(body)}/${withSequence(body["content_index"])}/${kind}`, kind)
   }
 
   #piece(key: string, kind: Piece["kind"], index = 0): Piece {
@@ -248,7 +216,7 @@ class EventDecoder {
     if ((this.#reasoningIn.get(key) ?? kind) !== kind) return
     this.#reasoningIn.set(key, kind)
     const piece = this.#piece(key, "thinking")
-    const partKey = `${key}/${numbered(body["summary_index"] ?? body["content_index"])}`
+    const partKey = `${key}/${withSequence(body["summary_index"] ?? body["content_index"])}`
     if (piece.length > 0 && !this.#reasoningIn.has(partKey)) this.#more(piece, "\n\n")
     this.#reasoningIn.set(partKey, kind)
     this.#more(piece, body["delta"])
@@ -304,9 +272,9 @@ class EventDecoder {
   }
 }
 
-const itemKey = ({ output_index: index }: JsonObject): string => numbered(index)
+const itemKey = ({ output_index: index }: JsonObject): string => withSequence(index)
 
-const numbered = (index: Json | undefined): string => (typeof index === "number" ? String(index) : "0")
+const withSequence = (index: Json | undefined): string => (typeof index === "number" ? String(index) : "0")
 
 const firstPart = (item: JsonObject, side: Side): AssistantPart | undefined => {
   const parts = answerParts(item, "output", side)

@@ -8,9 +8,8 @@ import type { Failure } from "../../failure/failure.ts"
 import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
 import type { Json, JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder, FailureContext, SentStep, StreamPosition } from "../format.ts"
-import { encodeSse } from "../sse.ts"
+import { encodeSse, openErrorType, streamCode, messageWithHint } from "../sse.ts"
 import { Steps } from "../backend-stream.ts"
-import { openErrorType, streamCode, toldMessage } from "../stream-error.ts"
 import { CallWriter, MessageWriter, type Place, ReasoningWriter } from "./item-writers.ts"
 import { begun, callReader, endOf, type Identity, identityOf, responseObject } from "./output-items.ts"
 
@@ -168,7 +167,12 @@ export const streamFailure = (failure: Failure, context: FailureContext & { read
 
 /** The body under HTTP 200 when keepalives had been sent before the failure was known. */
 export const failedReply = (failure: Failure, context: FailureContext): JsonObject => {
-  const error = { code: streamCode(failure), message: toldMessage(failure), type: openErrorType(failure), param: null }
+  const error = {
+    code: streamCode(failure),
+    message: messageWithHint(failure),
+    type: openErrorType(failure),
+    param: null,
+  }
   return response("failed", error, context)
 }
 

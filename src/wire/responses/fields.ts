@@ -66,7 +66,7 @@ const ITEM = fields(
     acknowledged_safety_checks: "anything",
     pending_safety_checks: "anything",
   },
-  { travels: isItem },
+  { isForwarded: isItem },
 )
 
 export const RESPONSES_FIELDS = fields(

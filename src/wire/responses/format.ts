@@ -4,7 +4,7 @@ import { backendStream } from "./events-in.ts"
 import { eventEncoder, failedReply, streamFailure } from "./events-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { decodePrompt } from "./prompt-in.ts"
-import { encodePrompt, LEAST_ANSWER_TOKENS } from "./prompt-out.ts"
+import { encodePrompt, MIN_ANSWER_TOKENS } from "./prompt-out.ts"
 import { decodeRequest, encodeRequest } from "./request.ts"
 
 export const responsesFormat: ClientFormat = {
@@ -12,7 +12,7 @@ export const responsesFormat: ClientFormat = {
     endpoint: "responses",
     operation: "chat",
     path: "/v1/responses",
-    counting: { path: "/v1/responses/input_tokens", more: {}, answer: { object: "response.input_tokens" } },
+    counting: { path: "/v1/responses/input_tokens", defaults: {}, answer: { object: "response.input_tokens" } },
     decodeRequest,
     encodeRequest,
     decodePrompt,
@@ -22,7 +22,7 @@ export const responsesFormat: ClientFormat = {
     failedReply,
   },
   backend: {
-    leastAnswerTokens: LEAST_ANSWER_TOKENS,
+    minAnswerTokens: MIN_ANSWER_TOKENS,
     encodePrompt,
     readReply,
     decodeReply,

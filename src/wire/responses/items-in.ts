@@ -5,7 +5,16 @@
  * item that is not understood is refused, for leaving it out would change the conversation.
  */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readParts,
+  shown,
+} from "../../language/json.ts"
 import type {
   AssistantPart,
   DocumentPart,
@@ -18,8 +27,7 @@ import type {
   Turn,
   UserPart,
 } from "../../language/prompt.ts"
-import { misshapen, notServed, readParts, shown } from "../../language/shape.ts"
-import { toolNames } from "../shared/tool-names.ts"
+import { toolNames } from "../shared/tools.ts"
 import { readDataUrl } from "./items-out.ts"
 import { readSeal } from "./output-items.ts"
 import { flatName, nameOf, TOOL_NAMES, type ToolName } from "./tools.ts"

@@ -14,7 +14,7 @@ import type {
   Turn,
   UserPart,
 } from "../../language/prompt.ts"
-import type { ToolNames } from "../shared/tool-names.ts"
+import type { ToolNames } from "../shared/tools.ts"
 
 /** The backend refuses longer ones. */
 const LONGEST_CALL_ID = 64

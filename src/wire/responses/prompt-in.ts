@@ -1,9 +1,17 @@
 /** A client's responses request in the neutral language. What is left out is listed in docs/formats.md. */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  misshapen,
+  notServed,
+  present,
+  readObject,
+  shown,
+} from "../../language/json.ts"
 import type { Effort, OutputFormat, Prompt, Reasoning, TextPart } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
-import { misshapen, notServed, readObject, shown } from "../../language/shape.ts"
 import { decodeItems } from "./items-in.ts"
 import { decodeTools } from "./tools.ts"
 

@@ -8,16 +8,16 @@ import { isObject, type Json, type JsonObject, present } from "../../language/js
 import type { Effort, OutputFormat, Prompt, Reasoning, Tool, ToolChoice } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../owned.ts"
-import { type ToolNames, toolNames } from "../shared/tool-names.ts"
+import { serviceTier } from "../body.ts"
+import { type ToolNames, toolNames } from "../shared/tools.ts"
 import { developerItem, encodeItems } from "./items-out.ts"
 import { mostToolCalls, TOOL_NAMES, WEB_SEARCH } from "./tools.ts"
 
 /**
  * The backend refuses a smaller limit, which clients write when they try out whether a model is there. It is raised, and
- * `BackendSide.leastAnswerTokens` tells admission to hold for it.
+ * `BackendSide.minAnswerTokens` tells admission to hold for it.
  */
-export const LEAST_ANSWER_TOKENS = 16
+export const MIN_ANSWER_TOKENS = 16
 
 const LONGEST_SCHEMA_NAME = 64
 /** Budgets in tokens from which an effort is meant, largest first. */
@@ -53,7 +53,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   for (const parameter of target.strip) delete body[parameter]
   return ({ maxOutputTokens, stream }) => ({
     ...body,
-    max_output_tokens: Math.max(LEAST_ANSWER_TOKENS, answerLimit(request, { maxOutputTokens })),
+    max_output_tokens: Math.max(MIN_ANSWER_TOKENS, answerLimit(request, { maxOutputTokens })),
     store: false,
     ...(stream && { stream: true }),
   })

@@ -1,17 +1,15 @@
 /**
  * A whole response: read, with only its model changed for a responses client; put together from a stream; in the neutral
  * language, without the backend's own searches and the like; and written for a responses client. `incomplete` is an answer that
- * ended at its limit; any other status but `completed` is none, whatever the HTTP status said.
+ * ended at its limit; any other status but `completed` is none, whatever the HTTP status said. Then what an answer says of its end, and of its tokens.
  */
-import { finishOf, isSearchItem, replyUsage, usageTokens } from "./usage.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { ModelReply } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import type { FinishReason, ModelReply, Usage } from "../../language/event.ts"
+import { filled, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { boundedSearches, ofAnswer } from "../tokens.ts"
-import { isContentItem } from "./events-in.ts"
+import { boundedSearches, plausibleTokens, tokensFromInclusive } from "../tokens.ts"
 import { answerParts, backendSide } from "./items-in.ts"
 import {
   callItem,
@@ -26,13 +24,14 @@ import {
   responseObject,
 } from "./output-items.ts"
 import { eventType, type SseEvent } from "../sse.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
   if (present(body.error) || body.status === "failed") return classifyErrorObject({ error: body.error })
   if (!Array.isArray(body.output) || !ended(body)) return new Failure("dependency.upstream_unavailable")
   return {
     body: { ...body, model: view.model },
-    tokens: ofAnswer(usageTokens(body.usage), body.output.some(isContentItem)),
+    tokens: plausibleTokens(usageTokens(body.usage), body.output.some(isContentItem)),
     searches: boundedSearches(body.output.filter(isSearchItem).length),
   }
 }
@@ -140,3 +139,76 @@ class ResponseGatherer implements Gatherer {
     return { ...this.#response, output: items.map(([, item]) => item) }
   }
 }
+
+// What a response says of its end: why it ended, and its tokens. `input_tokens` includes what a cache served and stored,
+// `output_tokens` reasoning. And what one event of its stream says: a failure, or content.
+
+export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
+  if (!isObject(usage)) return undefined
+  const details = isObject(usage.input_tokens_details) ? usage.input_tokens_details : {}
+  const counts = {
+    prompt: usage.input_tokens,
+    cacheRead: details.cached_tokens,
+    cacheWrite: details.cache_write_tokens,
+    output: usage.output_tokens,
+  }
+  return tokensFromInclusive(counts)
+}
+
+/**
+ * Whether an output item is a search that the backend bills: one that opened or read a page is none. An item that has begun
+ * does not say yet (https://platform.openai.com/docs/guides/tools-web-search).
+ */
+export const isSearchItem = (item: Json | undefined): boolean => {
+  if (!isObject(item) || item["type"] !== "web_search_call") return false
+  const { action } = item
+  return !isObject(action) || !present(action["type"]) || action["type"] === "search"
+}
+
+/** For the client to see; what is charged is judged by the format's own reader. */
+export function replyUsage(usage: Json | undefined): Usage | undefined {
+  const tokens = usageTokens(usage)
+  if (tokens === undefined || !isObject(usage)) return undefined
+  const details = usage["output_tokens_details"]
+  const reasoning = isObject(details) ? details["reasoning_tokens"] : undefined
+  return { tokens, reasoning: typeof reasoning === "number" ? reasoning : undefined }
+}
+
+/** An answer that was cut off for a reason that is not known was cut off all the same. */
+export function finishOf({ status, incomplete_details: details }: JsonObject, hasCalls: boolean): FinishReason {
+  const reason = isObject(details) ? details["reason"] : undefined
+  if (reason === "content_filter") return "content-filter"
+  if (status === "incomplete" || present(reason)) return "length"
+  return hasCalls ? "tool-calls" : "stop"
+}
+
+/** A failure that an event of a stream tells. */
+export const failureOf = (type: string, body: JsonObject, response: JsonObject | undefined): Failure | undefined => {
+  // A named event's own `error` is about one of its tools, not about the stream.
+  if (type === "error" || (present(body.error) && !type.startsWith("response."))) return classifyErrorObject(body)
+  if (type === "response.failed") return classifyErrorObject({ error: response?.error })
+  if (type === "response.cancelled") return new Failure("dependency.upstream_unavailable")
+  return undefined
+}
+
+/** A delta of any kind brings its text in `delta`; what is not streamed in deltas comes with its item or its `done`. */
+export const hasContent = (type: string, body: JsonObject): boolean => {
+  if (type.endsWith(".delta")) return filled(body.delta)
+  if (type.endsWith(".done"))
+    return (
+      filled(body.text) ||
+      filled(body.refusal) ||
+      filled(body.arguments) ||
+      filled(body.input) ||
+      isContentItem(body.item)
+    )
+  if (type === "response.output_item.added") return isContentItem(body.item)
+  return filled(body.partial_image_b64)
+}
+
+/** A call names its tool at once. Messages and reasoning start empty; searches are work, not output. */
+const isContentItem = (item: Json | undefined): boolean =>
+  isObject(item) && (filled(item.name) || filled(item.result) || hasText(item.content) || hasText(item.summary))
+
+const hasText = (parts: Json | undefined): boolean =>
+  Array.isArray(parts) && parts.some((part) => isObject(part) && (filled(part.text) || filled(part.refusal)))

@@ -5,7 +5,22 @@
  * is the format's business and travels, but their parts are listed with the messages' own, for a tool's output may carry images.
  */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import {
+  firstFailure,
+  isObject,
+  type Json,
+  type JsonObject,
+  type MessageShape,
+  misshapen,
+  notServed,
+  present,
+  readCount,
+  readFlag,
+  readMessage,
+  readObject,
+  readObjects,
+  shown,
+} from "../../language/json.ts"
 import {
   answerLimit,
   type Feature,
@@ -15,22 +30,9 @@ import {
   type ModelRequest,
   own,
 } from "../../language/request.ts"
-import {
-  firstFailure,
-  type MessageShape,
-  misshapen,
-  notServed,
-  readCount,
-  readFlag,
-  readMessage,
-  readObject,
-  readObjects,
-  shown,
-} from "../../language/shape.ts"
-import { readModel } from "../body.ts"
-import { readEndUser, refuseTier, serviceTier } from "../owned.ts"
+import { readModel, checkServiceTier, readEndUser, serviceTier } from "../body.ts"
+import { type Allowance, filterFields, NO_ALLOWANCE } from "../fields.ts"
 import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
-import { type Allowance, knownFields, NO_ALLOWANCE } from "../fields.ts"
 import { RESPONSES_FIELDS } from "./fields.ts"
 import { checkTools, mostToolCalls } from "./tools.ts"
 
@@ -63,7 +65,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
   const features = new Set<Feature>(tools.features)
   if (input.parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
-  const known = knownFields(body, RESPONSES_FIELDS, allowance)
+  const known = filterFields(body, RESPONSES_FIELDS, allowance)
   return {
     endpoint: "responses",
     ...known,
@@ -126,7 +128,7 @@ function refuseNotServed(body: JsonObject, input: Input, background: boolean): F
   if (input.parts.some((part) => present(part["file_id"])))
     return notServed("File ids name state kept at the backend; send the data itself instead.")
   if (input.parts.some((part) => part["type"] === "input_audio")) return notServed("Audio input is not served.")
-  return refuseTier(body)
+  return checkServiceTier(body)
 }
 
 /** A reference may leave its type out: then it is an id and nothing else that would tell what it is. */

@@ -5,21 +5,24 @@
  * counterpart and are left out, so that an agent that offers them along with the rest still works (docs/formats.md).
  */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { Tool, ToolChoice } from "../../language/prompt.ts"
-import type { Feature } from "../../language/request.ts"
 import {
   beginsWith,
   checkName,
   checkSchema,
   firstFailure,
+  isObject,
+  type Json,
+  type JsonObject,
   misshapen,
   notServed,
+  present,
   readObjects,
   shown,
-} from "../../language/shape.ts"
+} from "../../language/json.ts"
+import type { Tool, ToolChoice } from "../../language/prompt.ts"
+import type { Feature } from "../../language/request.ts"
 import { isItem } from "./fields.ts"
-import { type NameLimits, NARROW, writtenName } from "../shared/tool-names.ts"
+import { type NameLimits, NARROW, writtenName } from "../shared/tools.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. */
 const TRAVELS: readonly unknown[] = [

@@ -44,16 +44,16 @@ const LISTED: ReadonlySet<string> = new Set([
   "tool-search-tool-2025-10-19",
 ])
 
-export interface AskedBetas {
+export interface RequestedBetas {
   /** In the order asked for, each once. */
   readonly listed: readonly string[]
   readonly others: readonly string[]
 }
 
-const NONE_ASKED: AskedBetas = { listed: [], others: [] }
+const NONE_ASKED: RequestedBetas = { listed: [], others: [] }
 
 /** The flags of a client's header. `isTaken` says which of those that travel a backend takes. */
-export function askedBetas(header: string | null, isTaken: (beta: string) => boolean = () => true): AskedBetas {
+export function requestedBetas(header: string | null, isTaken: (beta: string) => boolean = () => true): RequestedBetas {
   if (header === null) return NONE_ASKED
   const asked = header
     .split(",")

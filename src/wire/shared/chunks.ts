@@ -3,22 +3,20 @@
  * `prompt_tokens` includes what a cache served and stored, and a failure in a stream. For a client of the same format a chunk
  * is written anew only when its model or usage changes, and whatever else it holds travels untouched.
  */
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Tokens } from "../../../actors/money/price.ts"
 import type { Failure } from "../../failure/failure.ts"
 import type { ModelEvent } from "../../language/event.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { type Json, type JsonObject, filled, isObject, present } from "../../language/json.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning, FailureContext } from "../format.ts"
-import { encodeSse, type SseEvent } from "../sse.ts"
-import { openErrorType, streamCode, toldMessage } from "../stream-error.ts"
-import { claimedSearches, type Count, inclusiveTokens, ofAnswer } from "../tokens.ts"
-import { filled } from "./text.ts"
+import { encodeSse, openErrorType, type SseEvent, streamCode, messageWithHint } from "../sse.ts"
+import { reportedSearches, type Count, tokensFromInclusive, plausibleTokens } from "../tokens.ts"
 
 export const END_MARK = "[DONE]"
 
 export abstract class ChunkStream implements BackendStream {
   readonly endMark = END_MARK
-  abstract readonly open: BackendStream["open"]
+  abstract readonly openPlaces: BackendStream["openPlaces"]
   readonly #view: ClientView
   #usage: Json | undefined
 
@@ -38,7 +36,7 @@ export abstract class ChunkStream implements BackendStream {
   }
 
   /** The backend was asked for usage whether or not the client asked (decisions §6). */
-  sent(came: SseEvent, chunk: JsonObject): SseEvent | undefined {
+  relayed(came: SseEvent, chunk: JsonObject): SseEvent | undefined {
     const { model, includeUsage } = this.#view
     const cutsUsage = !includeUsage && chunk["usage"] !== undefined
     if (cutsUsage && isObject(chunk["usage"]) && !filled(chunk["choices"])) return undefined
@@ -48,10 +46,10 @@ export abstract class ChunkStream implements BackendStream {
     return { event: came.event, data }
   }
 
-  passed(): void {}
+  onPassedThrough(): void {}
 
   tokens(hasContent: boolean): Tokens | undefined {
-    return ofAnswer(usageTokens(this.#usage), hasContent)
+    return plausibleTokens(usageTokens(this.#usage), hasContent)
   }
 
   searches(): number {
@@ -76,7 +74,7 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
     cacheWrite: details.cache_write_tokens,
     output: outputTokens(usage),
   }
-  return inclusiveTokens(counts)
+  return tokensFromInclusive(counts)
 }
 
 /**
@@ -91,7 +89,7 @@ export const usageSearches = (usage: Json | undefined): number => {
     isObject(details) ? details.web_search_calls : undefined,
     queries,
   ]
-  return counts.map(claimedSearches).find((count) => count !== undefined) ?? 0
+  return counts.map(reportedSearches).find((count) => count !== undefined) ?? 0
 }
 
 /** DeepSeek and Moonshot also, or only, count cache reads beside the prompt's tokens. */
@@ -113,7 +111,7 @@ const outputTokens = (usage: JsonObject): Count => {
 
 export const streamFailure = (failure: Failure, { requestId }: FailureContext): string => {
   const error = {
-    message: toldMessage(failure),
+    message: messageWithHint(failure),
     type: openErrorType(failure),
     code: streamCode(failure),
     request_id: requestId,

@@ -24,7 +24,7 @@ export interface Gap {
 /** Deeper JSON is not read. */
 const DEEPEST = 16
 /** A number of more digits may not be a safe integer. */
-const MOST_DIGITS = 15
+const MAX_DIGITS = 15
 
 const QUOTE = 0x22
 const COMMA = 0x2c
@@ -137,7 +137,7 @@ export function endOfNumber(text: string, start: number): number {
   let at = start
   while (at < text.length && text.charCodeAt(at) >= ZERO && text.charCodeAt(at) <= NINE) at++
   const digits = at - start
-  if (digits === 0 || digits > MOST_DIGITS || (digits > 1 && text.charCodeAt(start) === ZERO)) return -1
+  if (digits === 0 || digits > MAX_DIGITS || (digits > 1 && text.charCodeAt(start) === ZERO)) return -1
   return at
 }
 

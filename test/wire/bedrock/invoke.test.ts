@@ -1,8 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../../src/language/json.ts"
-import { bedrockError } from "../../../src/wire/bedrock/error.ts"
-import { invokeBody, refuseInvoke } from "../../../src/wire/bedrock/invoke.ts"
-import { bedrockFamily, bedrockPath } from "../../../src/wire/bedrock/model.ts"
+import { bedrockError } from "../../../src/upstream/bedrock.ts"
+import { bedrockFamily, bedrockPath, invokeBody, refuseInvoke } from "../../../src/wire/bedrock/invoke.ts"
 
 const hello = [{ role: "user", content: "Hello" }]
 const body = (fields: JsonObject, betas: string | null = null) =>

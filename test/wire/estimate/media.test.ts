@@ -1,8 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json } from "../../../src/language/json.ts"
-import { imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate/media.ts"
-import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
+import {
+  estimateInputTokens,
+  imageTokens,
+  LARGEST_IMAGE_TOKENS,
+  sentDocument,
+} from "../../../src/wire/estimate/estimate.ts"
 import { textTokens } from "../../../src/wire/estimate/text.ts"
 
 const be = (value: number, bytes: number): number[] =>

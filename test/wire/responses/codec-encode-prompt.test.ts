@@ -247,7 +247,7 @@ describe("to a responses backend is written:", () => {
     expect(body).not.toHaveProperty("top_p")
   })
   test("never a limit under the least that the backend takes, and else never one over the client's", () => {
-    expect(encode({}, { maxOutputTokens: 1 })["max_output_tokens"]).toBe(responsesFormat.backend.leastAnswerTokens ?? 0)
+    expect(encode({}, { maxOutputTokens: 1 })["max_output_tokens"]).toBe(responsesFormat.backend.minAnswerTokens ?? 0)
     expect(encode({}, { maxOutputTokens: 17 })["max_output_tokens"]).toBe(17)
     expect(encode({}, { maxOutputTokens: 9_000 })["max_output_tokens"]).toBe(4_000)
   })

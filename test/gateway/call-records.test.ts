@@ -1,7 +1,7 @@
 /** What is gathered of refused calls: counts that are whole, rows that are few, whatever floods in. */
 import { expect, test } from "bun:test"
-import { RefusedCalls } from "../../src/gateway/refused-calls.ts"
-import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
+import { RefusedCalls } from "../../src/gateway/call-records.ts"
+import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { RefusedCall, RefusedCount } from "../../src/store/refused-calls.ts"
 
 const HOUR_MS = 3_600_000

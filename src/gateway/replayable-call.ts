@@ -1,6 +1,6 @@
 /**
- * A call that may be asked for again, and its answer for those that do. `durable` is the row that says for all processes whose call
- * it is; without one the call is known here alone, and until its client has all of the answer.
+ * A call whose response can be replayed to duplicates. `durable` is its row, which tells all processes which call is the original.
+ * Without a row only this process knows the call, and only until the client has the whole response.
  */
 import type { UsageRecord, UsageStatus } from "../../actors/ledger.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
@@ -9,14 +9,14 @@ import { Failure } from "../failure/failure.ts"
 import { IDEMPOTENCY_KEY, REPLAYED } from "../idempotency-key.ts"
 import type { CallClaimed } from "../store/call-keys.ts"
 import type { Caller } from "./authenticate.ts"
-import type { KeptAnswers } from "./kept-answers.ts"
+import type { ReplayMemory } from "./replay-memory.ts"
 import type { Answer, Outbox, StreamConnection } from "./outbox.ts"
-import type { SharedAnswer } from "./shared-answer.ts"
+import type { SharedResponse } from "./shared-response.ts"
 
 export const ORIGINAL_REQUEST_ID = "Idempotency-Original-Request-Id"
 
-/** A call as it comes in. */
-export interface Asking {
+/** A call as it arrives. */
+export interface IncomingCall {
   readonly endpoint: string
   readonly body: Uint8Array<ArrayBuffer>
   readonly caller: Caller
@@ -25,155 +25,155 @@ export interface Asking {
   readonly connection: StreamConnection | undefined
 }
 
-/** What the first of several equal calls is to do. */
-export interface FirstCall {
-  readonly shared: SharedAnswer
-  /** Before it is forwarded. An answer, or a Failure: it is not to be. */
+/** What the original of several duplicate calls must do. */
+export interface OriginalCall {
+  readonly shared: SharedResponse
+  /** Called before the call is forwarded. An answer or a Failure means that it must not be. */
   claim(): Promise<Answer | Failure | undefined>
-  /** It is over, with this record if it was ever booked. */
-  over(record: UsageRecord | undefined, isBooked: boolean): void
+  /** The call has ended. `record` is undefined if it was never booked. */
+  ended(record: UsageRecord | undefined, isBooked: boolean): void
 }
 
-/** With these a client has its answer, or had it. */
+/** Statuses with which the client received its answer. */
 const ANSWERED: ReadonlySet<UsageStatus> = new Set(["ok", "usage_missing", "billing_error"])
 
-export interface RepeatableParts {
+export interface ReplayableCallOptions {
   readonly accountId: string
   readonly requestId: string
-  /** Of what was asked. */
+  /** Hash of endpoint and body. */
   readonly fingerprint: Buffer
   readonly bodyBytes: number
-  readonly kept: KeptAnswers
+  readonly replayMemory: ReplayMemory
   readonly durable: DurableKey | undefined
-  /** It is known no more. */
-  readonly forgotten: () => void
-  readonly told: (outcome: RepeatOutcome) => void
+  /** Run when the call can no longer be replayed. */
+  readonly onForgotten: () => void
+  readonly onOutcome: (outcome: DuplicateOutcome) => void
 }
 
 interface DurableKey {
   claim(): Promise<CallClaimed>
   free(): void
-  /** The answer of a call that another process of this machine makes, or has made. */
-  elsewhere(claimed: CallClaimed): Promise<Answer | Failure | undefined>
+  /** The answer of a call that another process of this machine runs or ran. */
+  fetchFromNeighbour(claimed: CallClaimed): Promise<Answer | Failure | undefined>
 }
 
-/** What became of a call that repeats another one: it read along, was given what is kept, or was refused. */
-export type RepeatOutcome = "attached" | "replayed" | "refused"
+/** A duplicate joined the stream, got the stored response, or was refused. */
+export type DuplicateOutcome = "attached" | "replayed" | "refused"
 
-export class Repeatable implements FirstCall {
+export class ReplayableCall implements OriginalCall {
   readonly accountId: string
   readonly bodyBytes: number
   readonly fingerprint: Buffer
-  readonly shared: SharedAnswer
-  readonly #parts: RepeatableParts
+  readonly shared: SharedResponse
+  readonly #options: ReplayableCallOptions
   readonly #head: Promise<Answer["headers"] | Failure>
-  #sayHead: (head: Answer["headers"] | Failure) => void = () => {}
+  #resolveHead: (head: Answer["headers"] | Failure) => void = () => {}
   #isClaimed = false
-  #isOver = false
+  #hasEnded = false
   #isForgotten = false
-  /** Whose it is, where it is not this process's. */
-  turnedAway: CallClaimed | undefined
-  /** What a whole answer cost, in rupiah. */
+  /** The claim of another process, where that has the call. */
+  claimedElsewhere: CallClaimed | undefined
+  /** Cost of a finished call, in rupiah. */
   #cost: string | undefined
 
-  constructor(parts: RepeatableParts, shared: SharedAnswer) {
+  constructor(parts: ReplayableCallOptions, shared: SharedResponse) {
     this.accountId = parts.accountId
     this.bodyBytes = parts.bodyBytes
     this.fingerprint = parts.fingerprint
-    this.#parts = parts
-    this.#head = new Promise((resolve) => (this.#sayHead = resolve))
+    this.#options = parts
+    this.#head = new Promise((resolve) => (this.#resolveHead = resolve))
     this.shared = shared
   }
 
-  /** Whether there is room to keep its answer. */
+  /** Whether there is memory for the response. */
   begin(): boolean {
-    return this.#parts.kept.begin(this)
+    return this.#options.replayMemory.begin(this)
   }
 
-  /** Makes the call, and hears what its client is told. */
-  async make(work: (first: FirstCall) => Promise<Answer | Failure>): Promise<Answer | Failure> {
+  /** Runs the call and stores what its client receives. */
+  async run(work: (first: OriginalCall) => Promise<Answer | Failure>): Promise<Answer | Failure> {
     try {
       const answer = await work(this)
-      this.#answered(answer)
+      this.#originalAnswered(answer)
       return answer
     } catch (error) {
-      this.#answered(new Failure("internal.error"))
+      this.#originalAnswered(new Failure("internal.error"))
       throw error
     }
   }
 
   async claim(): Promise<Answer | Failure | undefined> {
-    const { durable, told } = this.#parts
+    const { durable, onOutcome } = this.#options
     if (durable === undefined) return undefined
-    // Freed whatever comes of it: a statement that was lost may have taken the key.
+    // A statement whose reply was lost may have claimed the key, so it is freed in any case.
     this.#isClaimed = true
     const claimed = await durable.claim()
     if (claimed.kind === "claimed") return undefined
     this.#isClaimed = false
     const refusal = refusalOf(claimed)
-    this.turnedAway = claimed
-    this.#sayHead(refusal)
+    this.claimedElsewhere = claimed
+    this.#resolveHead(refusal)
     this.forget()
-    const answer = await durable.elsewhere(claimed)
-    if (answer === undefined) told("refused")
+    const answer = await durable.fetchFromNeighbour(claimed)
+    if (answer === undefined) onOutcome("refused")
     return answer ?? refusal
   }
 
-  over(record: UsageRecord | undefined, isBooked: boolean): void {
-    if (this.#isOver) return
-    this.#isOver = true
+  ended(record: UsageRecord | undefined, isBooked: boolean): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
     const isAnswered = record !== undefined && ANSWERED.has(record.status)
     if (isAnswered) this.#cost = microToRupiah(record.charge)
-    if (isAnswered && !this.#isForgotten && !this.shared.isLost) return this.#parts.kept.keep(this)
+    if (isAnswered && !this.#isForgotten && !this.shared.isDiscarded) return this.#options.replayMemory.retain(this)
     this.forget()
-    // Of a call that crashed nobody knows yet what is recorded.
+    // The record of a crashed call is not known yet.
     if (!isAnswered && (record !== undefined || !isBooked)) this.#free()
   }
 
-  /** What the first client was told. */
-  #answered(answer: Answer | Failure): void {
+  /** The client of the original call received this answer. */
+  #originalAnswered(answer: Answer | Failure): void {
     if (!(answer instanceof Failure)) {
-      if (typeof answer.body === "string") this.shared.wasWhole(answer.body)
-      return this.#sayHead(answer.headers)
+      if (typeof answer.body === "string") this.shared.deliveredWhole(answer.body)
+      return this.#resolveHead(answer.headers)
     }
-    this.#sayHead(answer)
-    // A failure is not kept. One that came before the call was under way ends it.
+    this.#resolveHead(answer)
+    // A failure is not stored. A failure before the call began ends it.
     this.forget()
-    if (!this.#isOver) this.over(undefined, false)
+    if (!this.#hasEnded) this.ended(undefined, false)
   }
 
   forget(): void {
     if (this.#isForgotten) return
     this.#isForgotten = true
-    this.shared.lose()
-    this.#parts.kept.end(this)
-    this.#parts.forgotten()
+    this.shared.discard()
+    this.#options.replayMemory.release(this)
+    this.#options.onForgotten()
   }
 
   #free(): void {
-    if (this.#isClaimed) this.#parts.durable?.free()
+    if (this.#isClaimed) this.#options.durable?.free()
     this.#isClaimed = false
   }
 
-  /** The same is asked once more. */
-  async again(
+  /** Answers a duplicate. */
+  async replay(
     fingerprint: Buffer,
-    { signal, connection }: Pick<Asking, "signal" | "connection">,
+    { signal, connection }: Pick<IncomingCall, "signal" | "connection">,
   ): Promise<Answer | Failure> {
-    const { told, requestId } = this.#parts
+    const { onOutcome, requestId } = this.#options
     const refused = fingerprint.equals(this.fingerprint) ? undefined : mismatch()
-    if (refused !== undefined || !this.shared.takesReaders) {
-      told("refused")
+    if (refused !== undefined || !this.shared.acceptsReaders) {
+      onOutcome("refused")
       return refused ?? inProgress()
     }
-    const outcome = this.#isOver ? "replayed" : "attached"
+    const outcome = this.#hasEnded ? "replayed" : "attached"
     let reader: Outbox = this.shared.join(connection)
     const leave = () => reader.leave()
     if (signal.aborted) leave()
     signal.addEventListener("abort", leave)
     const head = await this.#head
     const original = { [ORIGINAL_REQUEST_ID]: requestId, ...REPLAYED }
-    told(head instanceof Failure ? "refused" : outcome)
+    onOutcome(head instanceof Failure ? "refused" : outcome)
     if (head instanceof Failure) {
       reader.leave()
       return head.withHeaders(original)
@@ -186,10 +186,10 @@ export class Repeatable implements FirstCall {
       connection?.takeEnd().ends()
       return { body, headers }
     }
-    // What went out in one piece was not written, and is read from what is kept.
+    // A response that went out in one piece was not streamed; the duplicate reads the stored one.
     if (this.shared.hasEnded && !reader.hasBegun && !signal.aborted) {
       reader.leave()
-      if (this.shared.isLost) return inProgress()
+      if (this.shared.isDiscarded) return inProgress()
       reader = this.shared.join(connection)
     }
     return { body: reader.stream(), headers }

@@ -1,7 +1,7 @@
 /** How much is kept of answers that may be asked for again, and for how long. */
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type KeptAnswer, KeptAnswers } from "../../src/gateway/kept-answers.ts"
+import { type ReplayEntry, ReplayMemory } from "../../src/gateway/replay-memory.ts"
 
 const LIMIT = 800_000
 /** Of one account. */
@@ -9,20 +9,20 @@ const SHARE = LIMIT / 8
 
 function world() {
   const clock = new VirtualClock()
-  const kept = new KeptAnswers(clock, LIMIT, 10 * 60_000)
+  const kept = new ReplayMemory(clock, LIMIT, 10 * 60_000)
   const forgotten: string[] = []
-  const answer = (name: string, accountId: string, bytes: number): KeptAnswer | undefined => {
+  const answer = (name: string, accountId: string, bytes: number): ReplayEntry | undefined => {
     if (!kept.begin({ accountId })) return undefined
-    const one: KeptAnswer = {
+    const one: ReplayEntry = {
       accountId,
       forget() {
         forgotten.push(name)
-        kept.hold(one, -bytes)
-        kept.end(one)
+        kept.reserve(one, -bytes)
+        kept.release(one)
       },
     }
-    if (!kept.hold(one, bytes)) {
-      kept.end(one)
+    if (!kept.reserve(one, bytes)) {
+      kept.release(one)
       return undefined
     }
     return one
@@ -32,8 +32,8 @@ function world() {
 
 test("an account that needs more than its share loses its own oldest answers, and nobody else's", () => {
   const { kept, forgotten, answer } = world()
-  kept.keep(answer("other", "acc_other", 1_000)!)
-  for (let n = 0; n < 10; n++) kept.keep(answer(`mine ${n}`, "acc_mine", 20_000)!)
+  kept.retain(answer("other", "acc_other", 1_000)!)
+  for (let n = 0; n < 10; n++) kept.retain(answer(`mine ${n}`, "acc_mine", 20_000)!)
   expect(forgotten).toEqual(["mine 0", "mine 1", "mine 2", "mine 3", "mine 4", "mine 5"])
   expect(kept.bytes).toBeLessThanOrEqual(SHARE + 4_000)
 })
@@ -49,7 +49,7 @@ test("what is under way is not taken from: who finds no room is not kept", () =>
 
 test("all accounts together keep no more than there is room for, and the largest gives way", () => {
   const { kept, forgotten, answer } = world()
-  for (let account = 0; account < 30; account++) kept.keep(answer(`${account}`, `acc_${account}`, 60_000 + account)!)
+  for (let account = 0; account < 30; account++) kept.retain(answer(`${account}`, `acc_${account}`, 60_000 + account)!)
   expect(kept.bytes).toBeLessThanOrEqual(LIMIT)
   expect(forgotten.length).toBe(30 - Math.floor(LIMIT / 62_100))
   expect(forgotten).not.toContain("29")
@@ -57,9 +57,9 @@ test("all accounts together keep no more than there is room for, and the largest
 
 test("after ten minutes nothing is left, whether or not anybody asks", () => {
   const { clock, kept, forgotten, answer } = world()
-  kept.keep(answer("one", "acc_mine", 1_000)!)
+  kept.retain(answer("one", "acc_mine", 1_000)!)
   clock.advance(5 * 60_000)
-  kept.keep(answer("two", "acc_mine", 1_000)!)
+  kept.retain(answer("two", "acc_mine", 1_000)!)
   clock.advance(5 * 60_000)
   expect(forgotten).toEqual(["one"])
   clock.advance(5 * 60_000)

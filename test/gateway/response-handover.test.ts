@@ -3,14 +3,14 @@ import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import {
-  frame,
+  encodeFrame,
   FRAME,
   FrameReader,
-  handOver,
-  headFrame,
+  serveHandover,
+  encodeHead,
   type Neighbours,
-  received,
-} from "../../src/gateway/handed-answers.ts"
+  requestHandover,
+} from "../../src/gateway/response-handover.ts"
 import { type Answer, UnreadBytes } from "../../src/gateway/outbox.ts"
 
 const text = (bytes: string) => new TextEncoder().encode(bytes)
@@ -29,7 +29,7 @@ async function receive(stream: ReadableStream<Uint8Array> | undefined, clock = n
   const neighbours: Neighbours = { ask: async () => stream }
   const { signal } = new AbortController()
   const parts = { clock, heartbeatMs: 8_000, stallMs: 300_000, unread, connection: undefined, signal }
-  return await received(neighbours, "prc_1", call, parts)
+  return await requestHandover(neighbours, "prc_1", call, parts)
 }
 const shown = async (answer: Answer | Failure | undefined) => {
   if (answer === undefined || answer instanceof Failure) return answer
@@ -37,7 +37,11 @@ const shown = async (answer: Answer | Failure | undefined) => {
 }
 
 test("frames are read however their bytes are cut, and what is not whole is none", async () => {
-  const bytes = Buffer.concat([frame(FRAME.alive), headFrame({ headers, whole: false }), frame(FRAME.bytes, text("é"))])
+  const bytes = Buffer.concat([
+    encodeFrame(FRAME.alive),
+    encodeHead({ headers, whole: false }),
+    encodeFrame(FRAME.bytes, text("é")),
+  ])
   for (const size of [1, 2, 3, 7, bytes.length]) {
     const pieces = Array.from({ length: Math.ceil(bytes.length / size) }, (_, n) =>
       bytes.subarray(n * size, (n + 1) * size),
@@ -63,30 +67,30 @@ const answers: readonly (readonly [string, Answer])[] = [
 ]
 test.each(answers)("what is handed over arrives as it is: %s", async (_, answer) => {
   const clock = new VirtualClock()
-  const handed = handOver(Promise.resolve(answer), clock)
+  const handed = serveHandover(Promise.resolve(answer), clock)
   expect(await shown(await receive(handed, clock))).toEqual({ headers, text: "all of it" })
 })
 
 test("a failure arrives with what it says; of a call that is not known nothing does", async () => {
   const clock = new VirtualClock()
   const failure = new Failure("idempotency.in_progress", { retryAfterS: 1, headers: { "X-A": "b" } })
-  expect(await receive(handOver(Promise.resolve(failure), clock), clock)).toEqual(failure)
-  expect(await receive(handOver(undefined, clock), clock)).toBeUndefined()
-  const unknown = headFrame({ failure: { code: "of.another_version", detail: {} } })
+  expect(await receive(serveHandover(Promise.resolve(failure), clock), clock)).toEqual(failure)
+  expect(await receive(serveHandover(undefined, clock), clock)).toBeUndefined()
+  const unknown = encodeHead({ failure: { code: "of.another_version", detail: {} } })
   expect(await receive(streamOf(unknown))).toBeUndefined()
 })
 
 test("before its head and after it, what breaks off is not taken for an answer", async () => {
-  const whole = [headFrame({ headers, whole: true }), frame(FRAME.bytes, text("all")), frame(FRAME.end)]
-  const parts = [headFrame({ headers, whole: false }), frame(FRAME.bytes, text("a part"))]
+  const whole = [encodeHead({ headers, whole: true }), encodeFrame(FRAME.bytes, text("all")), encodeFrame(FRAME.end)]
+  const parts = [encodeHead({ headers, whole: false }), encodeFrame(FRAME.bytes, text("a part"))]
   expect(await shown(await receive(streamOf(...whole)))).toEqual({ headers, text: "all" })
   for (const length of [0, 1, 2]) expect(await receive(streamOf(...whole.slice(0, length)))).toBeUndefined()
   expect(await receive(undefined)).toBeUndefined()
-  expect(await receive(streamOf(frame(FRAME.alive), frame(FRAME.end)))).toBeUndefined()
-  expect(await receive(streamOf(frame(FRAME.head, text("{"))))).toBeUndefined()
-  expect(await receive(streamOf(frame(FRAME.head, text("{}"))))).toBeUndefined()
+  expect(await receive(streamOf(encodeFrame(FRAME.alive), encodeFrame(FRAME.end)))).toBeUndefined()
+  expect(await receive(streamOf(encodeFrame(FRAME.head, text("{"))))).toBeUndefined()
+  expect(await receive(streamOf(encodeFrame(FRAME.head, text("{}"))))).toBeUndefined()
   expect(await shown(await receive(streamOf(...parts)))).toEqual({ headers, text: "broken" })
-  expect(await shown(await receive(streamOf(...parts, frame(FRAME.end))))).toEqual({ headers, text: "a part" })
+  expect(await shown(await receive(streamOf(...parts, encodeFrame(FRAME.end))))).toEqual({ headers, text: "a part" })
 })
 
 /** A process that stands still after it has said this much; its connection is broken by whoever waits. */
@@ -104,14 +108,14 @@ function silentAfter(...pieces: Uint8Array[]): Neighbours {
 
 test.each([
   ["nothing", [], 2_000],
-  ["a sign of life", [frame(FRAME.alive)], 10_000],
+  ["a sign of life", [encodeFrame(FRAME.alive)], 10_000],
 ])("a process that has said %s is waited for so long, and no longer", async (_, pieces, limitMs) => {
   const clock = new VirtualClock()
   const { signal } = new AbortController()
   const unread = new UnreadBytes(2 ** 20)
   const parts = { clock, heartbeatMs: 8_000, stallMs: 300_000, unread, connection: undefined, signal }
   let answer: unknown = "waiting"
-  const waiting = received(silentAfter(...pieces), "prc_1", call, parts).then((told) => (answer = told))
+  const waiting = requestHandover(silentAfter(...pieces), "prc_1", call, parts).then((told) => (answer = told))
   await Bun.sleep(0)
   clock.advance(limitMs - 1)
   await Bun.sleep(0)
@@ -124,7 +128,7 @@ test.each([
 test("until its head an answer says that it is coming", async () => {
   const clock = new VirtualClock()
   const { promise, resolve } = Promise.withResolvers<Answer>()
-  const frames = new FrameReader(handOver(promise, clock))
+  const frames = new FrameReader(serveHandover(promise, clock))
   expect((await frames.next())?.kind).toBe(FRAME.alive)
   for (let n = 0; n < 3; n++) {
     const next = frames.next()

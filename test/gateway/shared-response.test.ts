@@ -1,8 +1,8 @@
 /** What is kept of an answer that may be asked for again: text as long as it is written, bytes for whoever asks, and no more room than that. */
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { PIECE_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
-import { SharedAnswer } from "../../src/gateway/shared-answer.ts"
+import { CHUNK_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
+import { SharedResponse } from "../../src/gateway/shared-response.ts"
 
 function world({ room = Infinity, delivered }: { room?: number; delivered?: () => void } = {}) {
   let held = 0
@@ -12,8 +12,11 @@ function world({ room = Infinity, delivered }: { room?: number; delivered?: () =
     return true
   }
   const limits = { clock: new VirtualClock(), heartbeatMs: 8_000, stallMs: 300_000, unread: new UnreadBytes(2 ** 30) }
-  const answer = new SharedAnswer({ ...limits, hold, ...(delivered && { delivered }) }, undefined)
-  answer.begin({ onSilence: () => {}, onLeave: () => {} })
+  const answer = new SharedResponse(
+    { ...limits, reserve: hold, ...(delivered && { onDelivered: delivered }) },
+    undefined,
+  )
+  answer.begin({ onIdle: () => {}, onLeave: () => {} })
   return { answer, held: () => held }
 }
 
@@ -46,7 +49,7 @@ for (const [count, much] of [
 
 test("a text larger than a piece is kept in pieces", async () => {
   const { answer, held } = world()
-  const text = "港".repeat(PIECE_BYTES)
+  const text = "港".repeat(CHUNK_BYTES)
   answer.leave()
   answer.write(text)
   answer.end()
@@ -57,27 +60,27 @@ test("a text larger than a piece is kept in pieces", async () => {
 test("an answer has one piece of room for its text, and exactly its bytes once nobody reads it", () => {
   const { answer, held } = world()
   answer.write("a")
-  answer.write("b".repeat(PIECE_BYTES - 2))
-  expect(held()).toBe(PIECE_BYTES)
+  answer.write("b".repeat(CHUNK_BYTES - 2))
+  expect(held()).toBe(CHUNK_BYTES)
   answer.write("c")
-  expect(held()).toBe(2 * PIECE_BYTES)
+  expect(held()).toBe(2 * CHUNK_BYTES)
   answer.end()
-  expect(held()).toBe(2 * PIECE_BYTES)
+  expect(held()).toBe(2 * CHUNK_BYTES)
   answer.leave()
-  expect(held()).toBe(PIECE_BYTES)
-  expect(answer.inOnePiece(answer.join(undefined))?.length).toBe(PIECE_BYTES)
+  expect(held()).toBe(CHUNK_BYTES)
+  expect(answer.inOnePiece(answer.join(undefined))?.length).toBe(CHUNK_BYTES)
 })
 
 test("without room for another piece it is lost, holds nothing, and goes on for whoever reads it", async () => {
-  const { answer, held } = world({ room: 2 * PIECE_BYTES - 1 })
+  const { answer, held } = world({ room: 2 * CHUNK_BYTES - 1 })
   const first = textOf(answer.stream())
-  answer.write("a".repeat(PIECE_BYTES - 1))
-  expect([answer.isLost, answer.takesReaders]).toEqual([false, true])
+  answer.write("a".repeat(CHUNK_BYTES - 1))
+  expect([answer.isDiscarded, answer.acceptsReaders]).toEqual([false, true])
   answer.write("b")
-  expect([answer.isLost, answer.takesReaders, held()]).toEqual([true, false, 0])
+  expect([answer.isDiscarded, answer.acceptsReaders, held()]).toEqual([true, false, 0])
   answer.write("c")
   answer.end()
-  expect((await first).length).toBe(PIECE_BYTES + 1)
+  expect((await first).length).toBe(CHUNK_BYTES + 1)
   expect(held()).toBe(0)
 })
 
@@ -86,12 +89,12 @@ test("of an answer that came through nothing is made into bytes, and nothing is 
   const { answer, held } = world({
     delivered: () => {
       delivered.push(held())
-      answer.lose()
+      answer.discard()
     },
   })
   const first = textOf(answer.stream())
   for (const event of events(10)) answer.write(event)
   answer.end()
   expect(await first).toBe(events(10).join(""))
-  expect([delivered, held(), answer.isLost]).toEqual([[PIECE_BYTES], 0, true])
+  expect([delivered, held(), answer.isDiscarded]).toEqual([[CHUNK_BYTES], 0, true])
 })

@@ -1,41 +1,44 @@
 /**
- * Answers that a process hands to another one of the same machine, where a repeat has come: the very bytes and headers, as they
- * come or as they were. Who hands over counts a reader like any other; who is handed it keeps for its client what that has not taken.
+ * Handover of responses between processes of one machine, for a duplicate that reached another process than its original. The
+ * bytes and headers are those of the original. The sender counts one more reader; the receiver buffers for its client.
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import { failureCodes } from "../failure/table.ts"
-import { type Answer, Outbox, type OutboxOptions, PIECE_BYTES } from "./outbox.ts"
+import { type Answer, Outbox, type OutboxOptions, CHUNK_BYTES } from "./outbox.ts"
 
-/** Names a call that carries a key. In hex. */
-export interface HandedCall {
+/** Identifies a call with an `Idempotency-Key`. Hashes in hex. */
+export interface HandoverRequest {
   /** SHA-256 of API key and header. */
   readonly keyHash: string
-  /** Of endpoint and body. */
+  /** Hash of endpoint and body. */
   readonly fingerprint: string
 }
 
 /** The gateway's other processes on this machine. */
 export interface Neighbours {
-  /** What a process says of a call, in frames; undefined where it is not on this machine, or says nothing. */
-  ask(processId: string, call: HandedCall, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined>
+  /** The frames of a call from a process; undefined if that is not on this machine or does not answer. */
+  ask(processId: string, call: HandoverRequest, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined>
 }
 
-/** Until its end something is said so often, or oftener. Bun closes a unix socket on which nothing is said for ten seconds. */
-const ALIVE_MS = 2_000
-/** For so long nothing may come: a process that stands still is as good as none. */
-const FIRST_MS = 2_000
-const SILENT_MS = 10_000
+/** At least one frame is sent in this time. Bun closes a unix socket that is idle for ten seconds. */
+const KEEPALIVE_MS = 2_000
+/** How long the receiver waits for a frame. A process that hangs counts as gone. */
+const FIRST_FRAME_MS = 2_000
+const MAX_SILENCE_MS = 10_000
 
-/** What is handed over: of a call that is known, what comes of it. */
-export function handOver(answering: Promise<Answer | Failure> | undefined, clock: Clock): ReadableStream<Uint8Array> {
+/** The sender's side: the answer in frames, or the head `none` for an unknown call. */
+export function serveHandover(
+  answering: Promise<Answer | Failure> | undefined,
+  clock: Clock,
+): ReadableStream<Uint8Array> {
   let beating: Timer | undefined
   let body: ReadableStreamDefaultReader<Uint8Array> | undefined
   const end = (controller: ReadableStreamDefaultController<Uint8Array>) => {
     beating?.cancel()
-    controller.enqueue(frame(FRAME.end))
+    controller.enqueue(encodeFrame(FRAME.end))
     controller.close()
   }
   return new ReadableStream<Uint8Array>(
@@ -43,27 +46,27 @@ export function handOver(answering: Promise<Answer | Failure> | undefined, clock
       start(controller) {
         if (answering === undefined) return
         const beat = () => {
-          controller.enqueue(frame(FRAME.alive))
-          beating = clock.wait(ALIVE_MS, beat)
+          controller.enqueue(encodeFrame(FRAME.alive))
+          beating = clock.wait(KEEPALIVE_MS, beat)
         }
         beat()
       },
       async pull(controller) {
         if (body !== undefined) {
           const { value } = await body.read()
-          return value === undefined ? end(controller) : controller.enqueue(frame(FRAME.bytes, value))
+          return value === undefined ? end(controller) : controller.enqueue(encodeFrame(FRAME.bytes, value))
         }
         const answer = await answering
-        if (answer === undefined) controller.enqueue(headFrame({ none: true }))
+        if (answer === undefined) controller.enqueue(encodeHead({ none: true }))
         else if (answer instanceof Failure)
-          controller.enqueue(headFrame({ failure: { code: answer.code, detail: answer.detail } }))
+          controller.enqueue(encodeHead({ failure: { code: answer.code, detail: answer.detail } }))
         else if (answer.body instanceof ReadableStream) {
           body = answer.body.getReader()
-          return controller.enqueue(headFrame({ headers: answer.headers, whole: false }))
+          return controller.enqueue(encodeHead({ headers: answer.headers, whole: false }))
         } else {
-          controller.enqueue(headFrame({ headers: answer.headers, whole: true }))
+          controller.enqueue(encodeHead({ headers: answer.headers, whole: true }))
           const bytes = typeof answer.body === "string" ? new TextEncoder().encode(answer.body) : answer.body
-          controller.enqueue(frame(FRAME.bytes, bytes))
+          controller.enqueue(encodeFrame(FRAME.bytes, bytes))
         }
         end(controller)
       },
@@ -76,33 +79,36 @@ export function handOver(answering: Promise<Answer | Failure> | undefined, clock
   )
 }
 
-export interface Receiving extends Pick<OutboxOptions, "clock" | "heartbeatMs" | "stallMs" | "unread" | "connection"> {
+export interface HandoverReceiver extends Pick<
+  OutboxOptions,
+  "clock" | "heartbeatMs" | "stallMs" | "unread" | "connection"
+> {
   /** The client's. */
   readonly signal: AbortSignal
 }
 
-/** What a neighbour hands over of a call; undefined where it has nothing of it, or says nothing in time. */
-export async function received(
+/** The receiver's side. Undefined if the neighbour does not know the call or does not answer in time. */
+export async function requestHandover(
   neighbours: Neighbours,
   processId: string,
-  call: HandedCall,
-  receiving: Receiving,
+  call: HandoverRequest,
+  receiving: HandoverReceiver,
 ): Promise<Answer | Failure | undefined> {
   const gone = new AbortController()
   const signal = AbortSignal.any([gone.signal, receiving.signal])
-  /** The connection is broken where it takes longer. */
+  /** Aborts the connection when the time is over. */
   const within = async <T>(limitMs: number, work: Promise<T>): Promise<T> => {
     const timer = receiving.clock.after(limitMs, () => gone.abort())
     const done = await work
     timer.cancel()
     return done
   }
-  const stream = await within(FIRST_MS, neighbours.ask(processId, call, signal))
+  const stream = await within(FIRST_FRAME_MS, neighbours.ask(processId, call, signal))
   const frames = stream && new FrameReader(stream)
-  const first = await within(FIRST_MS, frames?.next() ?? nothing)
+  const first = await within(FIRST_FRAME_MS, frames?.next() ?? nothing)
   const next: NextFrame = async () => {
     for (;;) {
-      const found = await within(SILENT_MS, frames?.next() ?? nothing)
+      const found = await within(MAX_SILENCE_MS, frames?.next() ?? nothing)
       if (found?.kind !== FRAME.alive) return found
     }
   }
@@ -119,10 +125,10 @@ type NextFrame = () => Promise<Frame | undefined>
 async function answerOf(
   first: Frame,
   next: NextFrame,
-  receiving: Receiving,
+  receiving: HandoverReceiver,
   gone: AbortController,
 ): Promise<Answer | Failure | undefined> {
-  const head = readHead(first)
+  const head = decodeHead(first)
   if (head === undefined || "none" in head) return undefined
   if ("failure" in head) {
     const { code, detail } = head.failure
@@ -141,14 +147,14 @@ async function wholeOf(next: NextFrame): Promise<Uint8Array<ArrayBuffer> | undef
   const one = await next()
   const two = await next()
   const isWhole = one?.kind === FRAME.bytes && two?.kind === FRAME.end
-  return isWhole && one.bytes.length <= PIECE_BYTES ? new Uint8Array(one.bytes) : undefined
+  return isWhole && one.bytes.length <= CHUNK_BYTES ? new Uint8Array(one.bytes) : undefined
 }
 
 /** As it comes. What breaks off breaks off for the client too, who then asks again. */
-function streamed(next: NextFrame, receiving: Receiving, gone: AbortController): ReadableStream<Uint8Array> {
+function streamed(next: NextFrame, receiving: HandoverReceiver, gone: AbortController): ReadableStream<Uint8Array> {
   const { clock, heartbeatMs, stallMs, unread, connection, signal } = receiving
   const onLeave = () => gone.abort()
-  const outbox = new Outbox({ clock, heartbeatMs, stallMs, unread, connection, onSilence: () => {}, onLeave })
+  const outbox = new Outbox({ clock, heartbeatMs, stallMs, unread, connection, onIdle: () => {}, onLeave })
   const leave = () => outbox.leave()
   const pass = async () => {
     for (;;) {
@@ -166,10 +172,8 @@ function streamed(next: NextFrame, receiving: Receiving, gone: AbortController):
 }
 
 /**
- * An answer on its way from the process that makes the call to another one of the same machine, in frames: one byte
- * of kind, four of length (big-endian), and so many bytes. Its end is a frame, so that a connection which breaks is
- * never taken for it. Nothing but a sign of life, what there is to say before the bytes, bytes of the answer, and its
- * end.
+ * The frames of a handover: one byte of kind, four of length (big-endian), then that many bytes. The end is a frame of its own,
+ * so that a broken connection is not taken for it. The kinds are a keepalive, the head, bytes of the body, and the end.
  */
 export const FRAME = { alive: 0, head: 1, bytes: 2, end: 3 } as const
 type Kind = (typeof FRAME)[keyof typeof FRAME]
@@ -179,7 +183,7 @@ interface Frame {
   readonly bytes: Uint8Array
 }
 
-/** `none`: no such call is known there. `whole`: the answer is one piece. */
+/** `none`: the sender does not know the call. `whole`: the body is one frame. */
 const Head = Type.Union([
   Type.Object({ none: Type.Literal(true) }),
   Type.Object({
@@ -195,14 +199,14 @@ const Head = Type.Union([
   }),
   Type.Object({ headers: Type.Record(Type.String(), Type.String()), whole: Type.Boolean() }),
 ])
-export type Head = Static<typeof Head>
+export type HandoverHead = Static<typeof Head>
 
 const PREFIX_BYTES = 5
-/** More than is ever handed over at once. */
-const MOST_BYTES = 65_536
+/** Larger than any frame that is sent. */
+const MAX_FRAME_BYTES = 65_536
 const NONE = new Uint8Array()
 
-export function frame(kind: Kind, bytes: Uint8Array = NONE): Uint8Array {
+export function encodeFrame(kind: Kind, bytes: Uint8Array = NONE): Uint8Array {
   const framed = new Uint8Array(PREFIX_BYTES + bytes.length)
   framed[0] = kind
   new DataView(framed.buffer).setUint32(1, bytes.length)
@@ -210,10 +214,11 @@ export function frame(kind: Kind, bytes: Uint8Array = NONE): Uint8Array {
   return framed
 }
 
-export const headFrame = (head: Head): Uint8Array => frame(FRAME.head, new TextEncoder().encode(JSON.stringify(head)))
+export const encodeHead = (head: HandoverHead): Uint8Array =>
+  encodeFrame(FRAME.head, new TextEncoder().encode(JSON.stringify(head)))
 
-/** Undefined where it is none, as of a process of another version. */
-function readHead({ kind, bytes }: Frame): Head | undefined {
+/** Undefined for anything else, such as the head of another version. */
+function decodeHead({ kind, bytes }: Frame): HandoverHead | undefined {
   if (kind !== FRAME.head) return undefined
   try {
     const head: unknown = JSON.parse(new TextDecoder().decode(bytes))
@@ -232,13 +237,13 @@ export class FrameReader {
     this.#reader = stream.getReader()
   }
 
-  /** Undefined where the stream ends or breaks before the next frame is whole, or has what is none. */
+  /** Undefined if the stream ends or breaks before the frame is complete, or has no valid frame. */
   async next(): Promise<Frame | undefined> {
     const prefix = await this.#take(PREFIX_BYTES)
     if (prefix === undefined) return undefined
     const kind = kindOf(prefix[0])
     const length = new DataView(prefix.buffer, prefix.byteOffset).getUint32(1)
-    if (kind === undefined || length > MOST_BYTES) return undefined
+    if (kind === undefined || length > MAX_FRAME_BYTES) return undefined
     const bytes = await this.#take(length)
     return bytes && { kind, bytes }
   }

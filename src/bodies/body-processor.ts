@@ -1,0 +1,256 @@
+/**
+ * Processes large bodies on a thread where nobody waits: parses and decodes them, translates them once for each backend that is
+ * tried, and encodes them as bytes. A body stays here under a number until it is freed. Replies about it are small, whatever its
+ * size. A decoded body comes with the paths of its fields that the backend's format has no counterpart for.
+ */
+import { unreachable } from "../../actors/unreachable.ts"
+import { Failure } from "../failure/failure.ts"
+import { type Json, type JsonObject, isObject, present } from "../language/json.ts"
+import type { Prompt } from "../language/prompt.ts"
+import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
+import { acceptedBetas, invokeBody, unknownOfTools } from "../wire/bedrock/invoke.ts"
+import { parseBody, readModel, endUser } from "../wire/body.ts"
+import { conversationOf } from "../wire/conversation.ts"
+import { type BackendModel, clientFormatOf, formats } from "../wire/protocol.ts"
+import { type DirectExchange, type EncodedBody, type EncodingOptions, exchange } from "../wire/exchange.ts"
+import { type Allowance, withNames } from "../wire/fields.ts"
+import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
+
+export interface DecodeOptions {
+  /** Defaults of fields that this use of the format omits, for the format's checks. */
+  readonly more?: JsonObject
+  /** Further fields that may be forwarded. */
+  readonly allowance?: Allowance
+  /** Undefined where no backend is called. */
+  readonly call?: {
+    /** Key of the end-user id that backends get. */
+    readonly secret: Uint8Array
+    readonly accountId: string
+    /** Backends that may be tried. */
+    readonly backends: readonly BackendModel[]
+    /** Names of headers and flags that are not forwarded. */
+    readonly dropped: readonly string[]
+    /** The conversation's name in the headers. */
+    readonly conversationName: string | undefined
+  }
+}
+
+/** Checks a body's shape, lists the fields that are not forwarded, and adds the end-user id. */
+export function decode(
+  endpoint: Endpoint,
+  body: JsonObject,
+  { more, allowance, call }: DecodeOptions,
+): ModelRequest | Failure {
+  const decoded = formats[endpoint].client.decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
+  if (decoded instanceof Failure || call === undefined) return decoded
+  const { secret, accountId, backends, dropped, conversationName } = call
+  const unsaid = [...dropped]
+  for (const backend of backends) {
+    for (const name of untranslatableFields(decoded, backend, allowance ?? NOTHING_MORE))
+      if (!unsaid.includes(name)) unsaid.push(name)
+  }
+  return {
+    ...decoded,
+    dropped: withNames(decoded.dropped, unsaid),
+    endUser: endUser(secret, accountId, decoded.ownEndUser),
+    conversation: conversationOf(body, conversationName),
+  }
+}
+
+const NOTHING_MORE: Allowance = { pass: [], betas: [] }
+
+/** A failure as it travels between threads. */
+type SerializedFailure = Pick<Failure, "code" | "detail">
+
+interface TranslateOptions {
+  readonly backend: BackendModel
+  readonly takes: Omit<Target, "model">
+}
+
+/** `prompt` is undefined where the backend has the client's format. */
+interface Translation {
+  readonly prompt: Prompt | undefined
+}
+
+type EncodeOptions = TranslateOptions & EncodingOptions
+
+interface ParsedBody {
+  readonly endpoint: Endpoint
+  readonly body: JsonObject
+  request?: ModelRequest
+  readonly exchanges: Map<string, DirectExchange>
+}
+
+export class BodyProcessor {
+  readonly #bodies = new Map<number, ParsedBody>()
+
+  /** Parses a body and returns its model, which is checked first. */
+  read(id: number, bytes: Uint8Array, endpoint: Endpoint): string | Failure {
+    const body = parseBody(bytes, undefined, formats[endpoint].client.takesTokenIds)
+    if (body instanceof Failure) return body
+    const model = readModel(body)
+    if (model instanceof Failure) return model
+    if (model.length > LONGEST_NAME) return new Failure("model.unknown")
+    this.#bodies.set(id, { endpoint, body, exchanges: new Map() })
+    return model
+  }
+
+  decode(id: number, terms: DecodeOptions): ModelRequest | Failure {
+    const known = this.#body(id)
+    const request = decode(known.endpoint, known.body, terms)
+    if (request instanceof Failure) return request
+    known.request = request
+    return prunedRequest(request)
+  }
+
+  translate(id: number, terms: TranslateOptions): Translation | Failure {
+    const translation = this.#exchange(id, terms)
+    if (translation instanceof Failure) return translation
+    const prompt = translation.prompt && prunedPrompt(translation.prompt)
+    return prompt instanceof Failure ? prompt : { prompt }
+  }
+
+  write(id: number, terms: EncodeOptions): EncodedBody | Failure {
+    const translation = this.#exchange(id, terms)
+    if (translation instanceof Failure) return translation
+    const { assistantTurn, maxOutputTokens, anthropicBeta, stream } = terms
+    const asked = stream ? translation.asStream() : translation
+    const body = (assistantTurn === undefined ? asked : asked.continued(assistantTurn)).encodeRequest(maxOutputTokens)
+    const text = JSON.stringify(translation.backend === "bedrock-invoke" ? invokeBody(body, anthropicBeta) : body)
+    const sha256 = translation.backend.startsWith("bedrock")
+      ? new Bun.CryptoHasher("sha256").update(text).digest("hex")
+      : ""
+    return { blob: new Blob([text]), sha256 }
+  }
+
+  free(id: number): void {
+    this.#bodies.delete(id)
+  }
+
+  /** Only the translation for the current backend is kept. */
+  #exchange(id: number, { backend, takes }: TranslateOptions): DirectExchange | Failure {
+    const { request, exchanges } = this.#body(id)
+    if (request === undefined) throw new Error("a body that nobody has understood")
+    const key = JSON.stringify([backend, takes])
+    const known = exchanges.get(key)
+    if (known !== undefined) return known
+    const translation = exchange(request, backend, takes)
+    if (translation instanceof Failure) return translation
+    exchanges.clear()
+    exchanges.set(key, translation)
+    return translation
+  }
+
+  #body(id: number): ParsedBody {
+    const body = this.#bodies.get(id)
+    if (body === undefined) throw new Error("a body that is not here")
+    return body
+  }
+}
+
+/** `id` is the number of the body. */
+export type BodyCommand =
+  | {
+      readonly type: "read"
+      readonly id: number
+      readonly bytes: Uint8Array<ArrayBuffer>
+      readonly endpoint: Endpoint
+    }
+  | { readonly type: "decode"; readonly id: number; readonly terms: DecodeOptions }
+  | { readonly type: "translate"; readonly id: number; readonly terms: TranslateOptions }
+  | { readonly type: "write"; readonly id: number; readonly terms: EncodeOptions }
+
+export type BodyReply =
+  | { readonly type: "read"; readonly model: string }
+  | { readonly type: "decode"; readonly request: ModelRequest }
+  | { readonly type: "translate"; readonly translation: Translation }
+  | { readonly type: "write"; readonly written: EncodedBody }
+  | { readonly type: "refused"; readonly refusal: SerializedFailure }
+
+/** Executes one command. */
+export function execute(processor: BodyProcessor, command: BodyCommand): BodyReply {
+  const { type, id } = command
+  switch (type) {
+    case "read": {
+      const model = processor.read(id, command.bytes, command.endpoint)
+      return model instanceof Failure ? refused(model) : { type, model }
+    }
+    case "decode": {
+      const request = processor.decode(id, command.terms)
+      return request instanceof Failure ? refused(request) : { type, request }
+    }
+    case "translate": {
+      const translation = processor.translate(id, command.terms)
+      return translation instanceof Failure ? refused(translation) : { type, translation }
+    }
+    case "write": {
+      const written = processor.write(id, command.terms)
+      return written instanceof Failure ? refused(written) : { type, written }
+    }
+    default:
+      return unreachable(type)
+  }
+}
+
+const refused = ({ code, detail }: Failure): BodyReply => ({ type: "refused", refusal: { code, detail } })
+
+/**
+ * Fields of a request that have no counterpart in the backend's format. They are left out, because the answer is still valid without
+ * them (docs/formats.md). Paths are dotted, without array indices. Cache marks are only hints and are not listed.
+ */
+const UNTRANSLATABLE: Readonly<Record<Endpoint, readonly string[]>> = {
+  chat: paths(
+    "seed logprobs top_logprobs logit_bias presence_penalty frequency_penalty metadata prediction verbosity " +
+      "prompt_cache_key prompt_cache_retention prompt_cache_options messages.name",
+  ),
+  messages: paths(
+    "context_management output_config.task_budget thinking.block_binding messages.output_config messages.clear_at " +
+      "messages.content.citations messages.content.transformations tools.defer_loading tools.eager_input_streaming " +
+      "tools.input_examples tools.allowed_callers tools.max_characters",
+  ),
+  responses: paths(
+    "top_logprobs truncation prompt_cache_key prompt_cache_retention prompt_cache_options client_metadata " +
+      "text.verbosity reasoning.context stream_options input.phase tools.defer_loading",
+  ),
+  completions: [],
+  embeddings: [],
+}
+
+/** Fields of the vendor's own format that InvokeModel does not take. */
+const UNTRANSLATABLE_FOR_INVOKE = paths(
+  "output_config.task_budget messages.output_config messages.clear_at tools.allowed_callers",
+)
+
+/** Only the messages format has these, whatever the client's format. */
+const SAMPLING = paths("top_k")
+
+/** The paths of fields in a request that its backend does not get. */
+function untranslatableFields(request: ModelRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {
+  const { endpoint, body } = request
+  const spoken = clientFormatOf(backend)
+  if (spoken === endpoint) {
+    if (backend.format !== "bedrock") return []
+    const ofTools = unknownOfTools(acceptedBetas(betas, body)).map((name) => `tools.${name}`)
+    return presentPaths(body, [...UNTRANSLATABLE_FOR_INVOKE, ...ofTools])
+  }
+  const sampling = spoken === "chat" || spoken === "responses" ? SAMPLING : []
+  // Every format has a counterpart of these two.
+  const lost = pass.filter((name) => name !== "thinking" && name !== "top_k")
+  return [
+    ...presentPaths(body, [...UNTRANSLATABLE[endpoint], ...sampling]),
+    ...lost.filter((name) => present(body[name])),
+  ]
+}
+
+function paths(names: string): readonly string[] {
+  return names.split(" ")
+}
+
+const presentPaths = (body: JsonObject, all: readonly string[]): string[] =>
+  all.filter((path) => hasPath(body, path.split(".")))
+
+function hasPath(value: Json | undefined, [name, ...rest]: readonly string[]): boolean {
+  if (name === undefined) return present(value)
+  if (Array.isArray(value)) return value.some((item) => hasPath(item, [name, ...rest]))
+  return isObject(value) && hasPath(value[name], rest)
+}

@@ -1,0 +1,241 @@
+/**
+ * Deduplication of calls. A duplicate takes no hold and pays nothing. It gets the response of the original call, while that
+ * streams or afterwards. A call with an `Idempotency-Key` has a row, which is written before the call is forwarded and tells all
+ * processes which call is the original (src/store/call-keys.ts); its outcome stands in its usage record alone. A retry that an SDK
+ * sends by itself is only recognised by the process that has the original (sdk-retries.ts).
+ */
+import { createHash, createHmac } from "node:crypto"
+import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
+import type { Clock } from "../../actors/kernel/clock.ts"
+import { Failure } from "../failure/failure.ts"
+import { type CallClaim, type CallClaimed, type CallKeyStatements, claimCall } from "../store/call-keys.ts"
+import { ReplayMemory } from "./replay-memory.ts"
+import { type HandoverRequest, serveHandover, type Neighbours, requestHandover } from "./response-handover.ts"
+import type { Answer, UnreadBytes } from "./outbox.ts"
+import { type IncomingCall, type OriginalCall, ReplayableCall, type DuplicateOutcome } from "./replayable-call.ts"
+import { SdkRetries } from "./sdk-retries.ts"
+import { SharedResponse } from "./shared-response.ts"
+
+export interface DeduplicationOptions {
+  readonly clock: Clock
+  readonly store: CallKeyStatements
+  readonly processId: string
+  readonly limits: {
+    readonly heartbeatMs: number
+    readonly readerStallMs: number
+    /** Memory for the responses of calls with a key. SDK retries have half as much beside it. */
+    readonly replayBytes: number
+  }
+  readonly unread: UnreadBytes
+  /** Undefined where this process has no others beside it. */
+  readonly neighbours?: Neighbours | undefined
+  /** Hears that a key could not be freed. Freeing is tried again. */
+  readonly onError: (error: unknown) => void
+}
+
+/** A call with an `Idempotency-Key`. */
+export interface KeyedCall extends IncomingCall {
+  readonly key: string
+}
+
+/** Identifies a call before its body is read. */
+interface CallIdentity extends Pick<IncomingCall, "caller" | "endpoint"> {
+  readonly key: string | undefined
+  readonly retries: number | undefined
+}
+
+const REPLAY_MS = 10 * 60_000
+const LARGE_BODY_BYTES = 65_536
+const FREE_RETRY_MS = 5_000
+const MAX_FREE_ATTEMPTS = 720
+
+export class CallDeduplication {
+  readonly #options: DeduplicationOptions
+  readonly #replayMemory: ReplayMemory
+  /** Calls with a key, by the hash of API key and header. */
+  readonly #calls = new Map<string, ReplayableCall>()
+  readonly #retries: SdkRetries
+  /** Duplicates since this process began. */
+  readonly outcomes: Record<DuplicateOutcome, number> = { attached: 0, replayed: 0, refused: 0 }
+
+  constructor(parts: DeduplicationOptions) {
+    this.#options = parts
+    this.#replayMemory = new ReplayMemory(parts.clock, parts.limits.replayBytes, REPLAY_MS)
+    this.#retries = new SdkRetries(parts.clock, Math.floor(parts.limits.replayBytes / 2))
+  }
+
+  /** Bytes in use. */
+  get replayBytes(): number {
+    return this.#replayMemory.bytes + this.#retries.replayMemory.bytes
+  }
+  get maxReplayBytes(): number {
+    return this.#replayMemory.limit + this.#retries.replayMemory.limit
+  }
+
+  /** Whether an original with a body of this size is in flight or stored here. Then the caller needs no money. */
+  isKnown({ caller: { record }, endpoint, key, retries = 0 }: CallIdentity, bytes: number): boolean {
+    if (key !== undefined) return this.#calls.get(keyHashOf(record.keyId, key).toString("hex"))?.bodyBytes === bytes
+    return retries > 0 && this.#retries.isKnown({ keyId: record.keyId, endpoint, bodyBytes: bytes })
+  }
+
+  /** Remembers a refused call of an SDK that counts its retries. The SDK sends it again, and that is no duplicate. */
+  noteRefusal(keyId: string, retries: number | undefined, failure: Failure): void {
+    if (retries !== undefined) this.#retries.noteRefusal(keyId, failure)
+  }
+
+  /** Runs `work` once for each key. Duplicates get the response of the original. */
+  async runOnce(
+    incoming: KeyedCall,
+    work: (first: OriginalCall) => Promise<Answer | Failure>,
+  ): Promise<Answer | Failure> {
+    const { key, endpoint, body, caller, requestId } = incoming
+    const { accountId, keyId } = caller.record
+    const digesting = digestOf(body)
+    const digest = digesting instanceof Promise ? await digesting : digesting
+    const fingerprint = fingerprintOf(key, endpoint, digest)
+    const keyHash = keyHashOf(keyId, key)
+    const name = keyHash.toString("hex")
+    const known = this.#calls.get(name)
+    if (known !== undefined) {
+      const answer = await known.replay(fingerprint, incoming)
+      const elsewhere =
+        known.claimedElsewhere &&
+        (await this.#fetchFromNeighbour(known.claimedElsewhere, { keyHash, fingerprint }, incoming))
+      return elsewhere ?? answer
+    }
+    const { store, processId } = this.#options
+    const claim = { keyId, keyHash, accountId, fingerprint, requestId, processId }
+    const shared = this.#newSharedResponse(incoming, (bytes) => this.#replayMemory.reserve(claim, bytes))
+    const call: ReplayableCall = new ReplayableCall(
+      {
+        accountId,
+        requestId,
+        fingerprint,
+        bodyBytes: body.length,
+        replayMemory: this.#replayMemory,
+        durable: {
+          claim: () => claimCall(store, claim),
+          free: () => this.#free(claim),
+          fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
+        },
+        onForgotten: () => this.#calls.delete(name),
+        onOutcome: this.#countOutcome,
+      },
+      shared,
+    )
+    if (!call.begin()) return new Failure("gateway.capacity", { message: "Too many answers are kept.", retryAfterS: 1 })
+    this.#calls.set(name, call)
+    return await call.run(work)
+  }
+
+  /**
+   * Handles a call that an SDK has sent `retries` times before. A retry of a call whose response did not arrive gets that response.
+   * Any other call is run by `work`, and can be replayed while there is memory for its response.
+   */
+  async runOrReplay(
+    incoming: IncomingCall,
+    retries: number,
+    work: (first?: OriginalCall) => Promise<Answer | Failure>,
+  ): Promise<Answer | Failure> {
+    const { endpoint, body, caller, requestId } = incoming
+    const { accountId, keyId } = caller.record
+    const digesting = digestOf(body)
+    const fingerprint = digesting instanceof Promise ? await digesting : digesting
+    const name = { keyId, endpoint, bodyBytes: body.length, fingerprint }
+    if (retries > 0) {
+      const known = this.#retries.find(name)
+      if (known !== undefined) return await known.replay(fingerprint, incoming)
+    }
+    const { replayMemory } = this.#retries
+    const reserve = (bytes: number) => {
+      const hasRoom = replayMemory.reserve(caller.record, bytes)
+      // A response that is not stored cannot be replayed.
+      if (!hasRoom) call.forget()
+      return hasRoom
+    }
+    const shared = this.#newSharedResponse(incoming, reserve, () => call.forget())
+    const call: ReplayableCall = new ReplayableCall(
+      {
+        accountId,
+        requestId,
+        fingerprint,
+        bodyBytes: body.length,
+        replayMemory,
+        durable: undefined,
+        onForgotten: () => this.#retries.delete(sent),
+        onOutcome: this.#countOutcome,
+      },
+      shared,
+    )
+    const sent = { name, call, place: undefined }
+    if (!call.begin()) return await work()
+    this.#retries.add(sent)
+    return await call.run(work)
+  }
+
+  /** The response of a call with a key, in frames, for a neighbour process that received a duplicate (response-handover.ts). */
+  handOver({ keyHash, fingerprint }: HandoverRequest, signal: AbortSignal): ReadableStream<Uint8Array> {
+    const call = this.#calls.get(keyHash)
+    const incoming = { signal, connection: undefined }
+    return serveHandover(call?.replay(Buffer.from(fingerprint, "hex"), incoming), this.#options.clock)
+  }
+
+  /** Undefined where the neighbour has no response; then the row decides the answer. */
+  async #fetchFromNeighbour(
+    claimed: CallClaimed,
+    claim: Pick<CallClaim, "keyHash" | "fingerprint">,
+    { signal, connection }: KeyedCall,
+  ): Promise<Answer | Failure | undefined> {
+    const { neighbours, clock, limits, unread, processId } = this.#options
+    const isThere = claimed.kind === "in progress" || claimed.kind === "finished"
+    if (neighbours === undefined || !isThere || claimed.processId === undefined || claimed.processId === processId)
+      return undefined
+    const handed = {
+      keyHash: Buffer.from(claim.keyHash).toString("hex"),
+      fingerprint: Buffer.from(claim.fingerprint).toString("hex"),
+    }
+    const { heartbeatMs, readerStallMs: stallMs } = limits
+    const receiving = { clock, heartbeatMs, stallMs, unread, connection, signal }
+    return await requestHandover(neighbours, claimed.processId, handed, receiving)
+  }
+
+  stop(): void {
+    this.#replayMemory.stop()
+    this.#retries.replayMemory.stop()
+  }
+
+  readonly #countOutcome = (outcome: DuplicateOutcome): void => {
+    this.outcomes[outcome]++
+  }
+
+  #newSharedResponse(
+    { connection }: IncomingCall,
+    reserve: (bytes: number) => boolean,
+    onDelivered?: () => void,
+  ): SharedResponse {
+    const { clock, limits, unread } = this.#options
+    const { heartbeatMs, readerStallMs: stallMs } = limits
+    const delivery = onDelivered === undefined ? {} : { onDelivered }
+    return new SharedResponse({ clock, heartbeatMs, stallMs, unread, reserve, ...delivery }, connection)
+  }
+
+  /** A row that is not freed blocks its key until this process ends. */
+  #free(claim: CallClaim, tries = 1): void {
+    this.#options.store.freeCallKey(claim).catch((error: unknown) => {
+      this.#options.onError(error)
+      if (tries < MAX_FREE_ATTEMPTS) this.#options.clock.after(FREE_RETRY_MS, () => this.#free(claim, tries + 1))
+    })
+  }
+}
+
+const keyHashOf = (keyId: string, key: string): Buffer => createHash("sha256").update(`${keyId}\n${key}`).digest()
+
+/** SHA-256. A large body is hashed off the main thread. */
+const digestOf = (body: Uint8Array<ArrayBuffer>): MaybePromise<Buffer> =>
+  body.length > LARGE_BODY_BYTES
+    ? andThen(crypto.subtle.digest("SHA-256", body), (digest) => Buffer.from(digest))
+    : Buffer.from(Bun.SHA256.hash(body).buffer)
+
+/** An HMAC with the client's own key, because a body is a prompt. */
+const fingerprintOf = (key: string, endpoint: string, digest: Buffer): Buffer =>
+  createHmac("sha256", key).update(`call ${endpoint}\n`).update(digest).digest()
