@@ -6,19 +6,16 @@ import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "w
 import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
 import { Live } from "./api/live.ts"
 import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
-import { addFonts, applyTheme, Logo } from "./appearance.tsx"
+import { addFonts, applyTheme, Logo, LanguageSwitch, PreferredLanguage } from "./shell/appearance.tsx"
 import { ButtonLink } from "./components/button.tsx"
 import { EmptyState, ErrorState, Skeleton, ToastProvider } from "./components/feedback.tsx"
-import { TimeZoneContext, useTimeZone } from "./i18n/format.ts"
-import { useLanguage } from "./i18n/language.tsx"
+import { TimeZoneContext, useTimeZone, useLanguage } from "./i18n/language.tsx"
 import { type DashboardPage, pages } from "./pages.tsx"
 import { LegalLinks } from "./shell/legal.tsx"
 import { CrashBoundary } from "./shell/notices.tsx"
-import { LanguageSwitch, PreferredLanguage } from "./shell/preferences.tsx"
-import { useRoleText } from "./shell/role-text.ts"
+import { useRoleText, useShellText } from "./shell/text.ts"
 import { SessionProvider, useSession } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
-import { useShellText } from "./shell/text.ts"
 
 /** When a session has ended, the next query fails. Then the account is refetched; a visitor had no session. */
 const onAuthError = (error: Error) => {

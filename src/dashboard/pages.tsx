@@ -107,7 +107,7 @@ export const pages: readonly DashboardPage[] = [
     path: "/wallet/:id/receipt",
     access: "customer",
     may: "books",
-    component: page(() => import("./pages/wallet/receipt-page.tsx")),
+    component: page(async () => ({ default: (await import("./pages/wallet/payment-page.tsx")).ReceiptPage })),
   },
   {
     path: "/playground",
@@ -144,7 +144,12 @@ export const pages: readonly DashboardPage[] = [
     bare: true,
     component: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ResetPage })),
   },
-  { path: "/join", access: "anyone", bare: true, component: page(() => import("./pages/auth/join.tsx")) },
+  {
+    path: "/join",
+    access: "anyone",
+    bare: true,
+    component: page(async () => ({ default: (await import("./pages/auth/sign-up.tsx")).JoinPage })),
+  },
   {
     path: "/prove-email",
     access: "customer",

@@ -208,6 +208,19 @@ test("a gateway that is away for a while is connected to again, and figures that
   visit.complaints.length = 0
 })
 
+test("a connection that only takes long to open is not called lost", async () => {
+  await using visit = await world.visit({ person })
+  await visit.page.route("**/events", async (route) => {
+    await Bun.sleep(4_500)
+    await route.continue()
+  })
+  await visit.page.goto(`${world.gateway.url}/dashboard/`)
+  const live = visit.page.getByRole("complementary").getByText("Live", { exact: true }).waitFor()
+  const lost = visit.page.getByText("The connection to Loket is lost").waitFor()
+  expect(await Promise.race([live.then(() => "live"), lost.then(() => "lost")])).toBe("live")
+  await Promise.allSettled([live, visit.page.close(), lost])
+})
+
 test("an address that leads nowhere says so, with a way back", async () => {
   await using visit = await world.visit({ person })
   await visit.page.goto(`${world.gateway.url}/dashboard/nowhere`)

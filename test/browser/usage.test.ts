@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import type { Locator } from "playwright-core"
-import { newRequestId } from "../../src/http/request-id.ts"
+import { newRequestId } from "../../src/http/edge.ts"
 import type { Person } from "../gateway/harness.ts"
 import { type BrowserWorld, eventually, everyLook, openBrowser, type Visit } from "./harness.ts"
 
@@ -128,7 +128,7 @@ test("the page asks for what it shows, once", async () => {
     "/usage/summary",
   ]
   // News asks again: of the account, as a call of another test may end just now, and of the models that were made for the tests.
-  const ofNews = ["/account/breaker", "/account/price-changes", "/models"]
+  const ofNews = ["/account/breaker", "/account/price-changes", "/keys", "/models"]
   const isNews = (path: string, place: number) => ofNews.includes(path) && asked.indexOf(path) !== place
   const first = () => asked.filter((path, place) => !isNews(path, place))
   await eventually(async () => expect(first().toSorted()).toEqual(shown))

@@ -1,6 +1,5 @@
 import { expect, test } from "bun:test"
-import { formatIn } from "../../src/dashboard/i18n/format.ts"
-import { preferredLanguage, texts } from "../../src/dashboard/i18n/language.tsx"
+import { formatIn, preferredLanguage, texts } from "../../src/dashboard/i18n/language.tsx"
 
 test.each([
   [null, ["id-ID", "en"], "id"],

@@ -1,6 +1,6 @@
 /** The page at `/status`: what is served now in plain words, of what the gateway knows, and nothing of who is behind a model. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { Circuit } from "../../actors/circuit.ts"
+import { Circuit } from "../../actors/backend.ts"
 import { type Health, healthOf } from "../../src/dashboard/serve/status.ts"
 import { BackendHealth, type FailureClass } from "../../src/gateway/backend-health.ts"
 import type { PoolMember } from "../../src/gateway/pools.ts"

@@ -29,18 +29,20 @@ export type Connection = "live" | "connecting" | "offline"
 
 interface ConnectionState {
   readonly connection: Connection
+  /** What was there is gone, or could not be had: one that only takes long to open at first is not lost. */
+  readonly isLost: boolean
   /** When it came to be so; milliseconds since the epoch. */
   readonly since: number
 }
 
-let state: ConnectionState = { connection: "connecting", since: Date.now() }
+let state: ConnectionState = { connection: "connecting", isLost: false, since: Date.now() }
 const watchers = new Set<() => void>()
 
-function become(connection: Connection): void {
-  if (connection === state.connection) return
+function become(connection: Connection, isLost = connection !== "live"): void {
+  if (connection === state.connection && isLost === state.isLost) return
   // From offline to connecting nothing has come back yet.
-  const isStillLost = state.connection !== "live" && connection !== "live"
-  state = { connection, since: isStillLost ? state.since : Date.now() }
+  const wasAway = state.connection !== "live" && connection !== "live"
+  state = { connection, isLost, since: wasAway ? state.since : Date.now() }
   for (const watcher of watchers) watcher()
 }
 
@@ -92,7 +94,8 @@ class Following {
 
   end(): void {
     this.#ended.abort()
-    this.#close("connecting")
+    this.#close(undefined)
+    become("connecting", false)
   }
 
   #follow(): void {

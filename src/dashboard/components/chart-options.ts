@@ -1,6 +1,6 @@
 /** The options of uPlot: colours, patterns and font of the style sheet, quiet axes, no legend of its own. */
 import UPlot from "uplot"
-import type { Look } from "./looks.ts"
+import type { Look } from "./values.tsx"
 
 export interface Pointed {
   readonly index: number
@@ -26,7 +26,7 @@ const FONT_PX = 12
 /** The width of a label of a step, with room on both sides. */
 const LABEL_PX = 88
 /** A shorter drag is a press. */
-const LEAST_DRAG_PX = 8
+const MIN_DRAG_PX = 8
 const DASHES: readonly (readonly number[])[] = [[], [8, 4], [2, 3], [10, 3, 2, 3]]
 
 export function chartOptions(settings: ChartSettings): Omit<UPlot.Options, "width" | "height"> {
@@ -41,7 +41,7 @@ export function chartOptions(settings: ChartSettings): Omit<UPlot.Options, "widt
     padding: [8, 8, 0, 0],
     cursor: {
       y: false,
-      drag: { x: onSelect !== undefined, y: false, setScale: false, dist: LEAST_DRAG_PX },
+      drag: { x: onSelect !== undefined, y: false, setScale: false, dist: MIN_DRAG_PX },
       points: { show: kind === "lines" },
     },
     scales: {
@@ -97,7 +97,7 @@ export function chartOptions(settings: ChartSettings): Omit<UPlot.Options, "widt
       setSelect: [
         (plot) => {
           const { left, width } = plot.select
-          if (width < LEAST_DRAG_PX) return
+          if (width < MIN_DRAG_PX) return
           const [from, to] = [plot.posToIdx(left), plot.posToIdx(left + width)]
           plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
           onSelect?.(from, to)

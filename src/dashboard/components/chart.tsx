@@ -6,7 +6,7 @@
 import { type KeyboardEvent, type ReactNode, useEffect, useMemo, useRef, useState } from "react"
 import UPlot from "uplot"
 import { chartOptions, type Pointed } from "./chart-options.ts"
-import { type Look, lookOf, othersLook } from "./looks.ts"
+import { type Look, lookOf, othersLook } from "./values.tsx"
 import { useComponentText } from "./text.ts"
 
 const HEIGHT = 220

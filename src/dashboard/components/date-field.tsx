@@ -4,9 +4,8 @@
  */
 import { CalendarDays, ChevronLeft, ChevronRight } from "lucide-react"
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react"
-import { useFormat, useTimeZone } from "../i18n/format.ts"
-import { type Language, useLanguage } from "../i18n/language.tsx"
-import { momentText, parseMoment } from "../i18n/parse.ts"
+import { useFormat, useTimeZone, type Language, useLanguage } from "../i18n/language.tsx"
+import { momentText, parseMoment } from "../i18n/numbers.ts"
 import { dayIn, type Days, daysOf, lastDays, later } from "../i18n/time.ts"
 import { IconButton } from "./button.tsx"
 import { Choice, type FieldLook, TextField } from "./form.tsx"

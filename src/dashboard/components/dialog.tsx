@@ -7,7 +7,7 @@
 import { type QueryKey, useQueryClient } from "@tanstack/react-query"
 import { X } from "lucide-react"
 import { type MouseEvent, type ReactNode, useId, useLayoutEffect, useRef } from "react"
-import { useChange } from "../api/change.ts"
+import { useChange } from "../api/queries.ts"
 import { Button, IconButton } from "./button.tsx"
 import { ErrorState, useToasts } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"

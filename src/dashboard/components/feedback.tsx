@@ -2,11 +2,9 @@
 import { CircleAlert, CircleCheck, X } from "lucide-react"
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react"
 import { ApiFailure } from "../api/client.ts"
-import { useFormat } from "../i18n/format.ts"
-import { useLanguage } from "../i18n/language.tsx"
+import { useFormat, useLanguage } from "../i18n/language.tsx"
 import { Button, CopyButton, IconButton, Spinner } from "./button.tsx"
-import { indonesianFor } from "./failure-words.ts"
-import { useComponentText } from "./text.ts"
+import { indonesianFor, useComponentText } from "./text.ts"
 
 /** A placeholder while something is loading. `lines`: about how many lines of text it will have. */
 export function Skeleton({ lines = 1 }: { readonly lines?: number }) {

@@ -1,8 +1,11 @@
-/** Single values: money, a state or the status of a call as a tag, a part of a limit as a bar, and a series as a small line. */
+/**
+ * Single values: money, a state or the status of a call as a tag, a part of a limit as a bar, a series as a small line, the name of
+ * a call's format; and the looks by which series of charts are told apart.
+ */
 import type { ReactNode } from "react"
-import { useFormat } from "../i18n/format.ts"
-import { texts } from "../i18n/language.tsx"
-import type { RupiahForm } from "../i18n/rupiah.ts"
+import type { CatalogueModel } from "../api/queries.ts"
+import { useFormat, texts } from "../i18n/language.tsx"
+import type { RupiahForm } from "../i18n/numbers.ts"
 import { useComponentText } from "./text.ts"
 
 interface MoneyProps {
@@ -146,4 +149,39 @@ export function Sparkline({ values, label }: SparklineProps) {
       <path className="sparkline-today" d={bars((value, day) => value > 0 && day === today)} />
     </svg>
   )
+}
+
+/**
+ * How a series is told from the others: by a colour, and from the fourth on by a pattern too, so that no two of `TOLD_APART` look alike to
+ * who does not see red from green. The last colour is that of all the others together.
+ */
+export interface Look {
+  readonly colour: number
+  /** 0 is none. */
+  readonly pattern: number
+}
+const COLOURS = 7
+const PATTERNS = 3
+export const TOLD_APART = 12
+export const othersLook: Look = { colour: COLOURS, pattern: 0 }
+export const lookOf = (index: number): Look => ({
+  colour: index % COLOURS,
+  pattern: index < 3 ? 0 : 1 + (index % PATTERNS),
+})
+
+export type CallFormat = CatalogueModel["endpoints"][number]
+
+const NAMES: Readonly<Record<CallFormat, string>> = {
+  chat: "Chat completions",
+  messages: "Messages",
+  responses: "Responses",
+  completions: "Completions",
+  embeddings: "Embeddings",
+}
+export const callFormats = Object.keys(NAMES) as CallFormat[]
+export const callFormat = (name: string | null): CallFormat | undefined => callFormats.find((format) => format === name)
+/** One that is not known here is named as it is. */
+export function formatName(name: string): string {
+  const format = callFormat(name)
+  return format === undefined ? name : NAMES[format]
 }

@@ -3,6 +3,9 @@
  * their compressed forms. Whoever asks again and again costs a look-up: what a page shows is looked at once a second at the most.
  */
 import { brotliCompressSync, constants, gzipSync } from "node:zlib"
+import { Elysia } from "elysia"
+import { Failure } from "../../failure/failure.ts"
+import { edge } from "../../http/edge.ts"
 import { type Asset, type Assets, assetsOf, bundlePage, encodedFor } from "./bundle.ts"
 import { embedded } from "./embedded.ts"
 
@@ -20,7 +23,7 @@ const policyOf = (styles: string): string =>
     "frame-ancestors 'none'",
   ].join("; ")
 
-export const guarded = {
+const guarded = {
   "Content-Security-Policy": policyOf("'self'"),
   "X-Content-Type-Options": "nosniff",
   "Referrer-Policy": "same-origin",
@@ -96,7 +99,7 @@ export function onceASecond<T>(look: () => T | Promise<T>): () => Promise<T> {
 
 /** Where a page's own address is put in: it may be another one with each request. */
 export const BASE = "\u{E000}"
-const MOST_BASES = 4
+const MAX_BASES = 4
 
 interface Kept {
   readonly of: string
@@ -135,8 +138,8 @@ export class KeptPage {
     if (request.headers.get("if-none-match")?.includes(tag) === true)
       return new Response(null, { status: 304, headers })
     const known = kept.assets.get(page.base)
-    const asset = known ?? assetOf(kept.html.replaceAll(BASE, page.base), kept.assets.size < MOST_BASES)
-    if (known === undefined && kept.assets.size < MOST_BASES) kept.assets.set(page.base, asset)
+    const asset = known ?? assetOf(kept.html.replaceAll(BASE, page.base), kept.assets.size < MAX_BASES)
+    if (known === undefined && kept.assets.size < MAX_BASES) kept.assets.set(page.base, asset)
     return respond(request, asset, headers)
   }
 }
@@ -164,3 +167,22 @@ function assetOf(html: string, compressed: boolean): Asset {
     : new Map([["identity", plain]])
   return { type: HTML, bodies }
 }
+
+/**
+ * Serves the dashboard: the page at `/dashboard` and at all addresses of its pages, the files at `/dashboard/assets/`. Bun's
+ * HTML routes could serve them too, but do not allow other headers.
+ */
+export const dashboardController = () =>
+  new Elysia({ name: "dashboard/page" })
+    .use(edge)
+    .get("/dashboard", page)
+    .get("/dashboard/", ({ redirect }) => redirect("/dashboard"))
+    .get("/dashboard/*", page)
+    .get("/dashboard/assets/:name", async ({ request, params }) => {
+      const asset = (await assets()).files.get(params.name)
+      if (asset === undefined) return new Failure("route.not_found")
+      return respond(request, asset, { "Cache-Control": "public, max-age=31536000, immutable" })
+    })
+
+const page = async ({ request }: { request: Request }): Promise<Response> =>
+  respond(request, (await assets()).page, { "Cache-Control": "no-store" })

@@ -9,7 +9,7 @@ import type { PoolMember, Pools } from "../../gateway/pools.ts"
 import { edge } from "../../http/edge.ts"
 import { type Readiness, readyNow } from "../../http/health.ts"
 import type { NoteText, StatusNoteStore } from "../../store/operator/status-notes.ts"
-import { formatRupiah } from "../i18n/rupiah.ts"
+import { formatRupiah } from "../i18n/numbers.ts"
 import { perMillion } from "../pages/models/choose.ts"
 import { microToJson } from "../../../actors/money/micro.ts"
 import { escaped, framed } from "./frame.ts"
@@ -28,7 +28,7 @@ export interface StatusParts {
 export type Health = "well" | "troubled" | "away"
 
 /** So many failures say something. */
-const LEAST_FAULTS = 3
+const MIN_FAULTS = 3
 /** From this share of the tries on, callers feel it. */
 const TROUBLED = 0.2
 
@@ -42,11 +42,11 @@ export function healthOf(members: readonly PoolMember[], views: readonly Backend
       sum + failureClasses.reduce((all, name) => all + (name === "refused_request" ? 0 : failures[name]), 0),
     0,
   )
-  if (faults >= LEAST_FAULTS && answered === 0) return "away"
+  if (faults >= MIN_FAULTS && answered === 0) return "away"
   const isShut = members.every((member) =>
     [member.own, member.credential].some(({ circuit }) => circuit.state(nowMs) === "open"),
   )
-  return isShut || (faults >= LEAST_FAULTS && faults >= TROUBLED * (answered + faults)) ? "troubled" : "well"
+  return isShut || (faults >= MIN_FAULTS && faults >= TROUBLED * (answered + faults)) ? "troubled" : "well"
 }
 
 /** What an operator wrote; milliseconds since the epoch. */
@@ -59,14 +59,14 @@ interface Note {
 
 /** What is over is shown for so long, and so many notes at most. */
 const RESOLVED_MS = 7 * 24 * 60 * 60 * 1000
-const MOST_NOTES = 20
+const MAX_NOTES = 20
 
 /** The notes as they were last read: the page answers while the database is away, when it is most looked at. */
 export function lastNotes({ notes, now }: Pick<StatusParts, "notes" | "now">): () => Promise<readonly Note[]> {
   let last: readonly Note[] = []
   return async () => {
     try {
-      const found = await notes.list(new Date(now() - RESOLVED_MS), MOST_NOTES)
+      const found = await notes.list(new Date(now() - RESOLVED_MS), MAX_NOTES)
       last = found.map(({ text, createdAt, updatedAt, resolvedAt }) => ({
         text,
         createdAt: createdAt.getTime(),

@@ -3,17 +3,15 @@ import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { CloudOff } from "lucide-react"
 import { Component, type ReactNode, useEffect } from "react"
 import { Link } from "wouter"
-import { useChange } from "../api/change.ts"
+import { aboutQuery, accountQuery, useChange } from "../api/queries.ts"
 import { api, unwrap } from "../api/client.ts"
 import { useConnection } from "../api/live.ts"
-import { aboutQuery, accountQuery } from "../api/queries.ts"
 import { Button, ContactLink } from "../components/button.tsx"
 import { EmptyState, useLate } from "../components/feedback.tsx"
-import { useFormat } from "../i18n/format.ts"
+import { useFormat } from "../i18n/language.tsx"
 import { LegalList } from "./legal.tsx"
-import { AccountPaused, Notice, Unusual } from "./notice.tsx"
+import { AccountPaused, Notice, Unusual, LookedAt } from "./account-notices.tsx"
 import { useIsOwn, useMay, useSession } from "./session.tsx"
-import { LookedAt } from "./switcher.tsx"
 import { useShellText } from "./text.ts"
 
 /** What must be known on every page: that it may be out of date, and what is up with the account. */
@@ -35,10 +33,10 @@ function LostConnection() {
   const text = useShellText()
   const format = useFormat()
   const { account } = useSession()
-  const { connection, since } = useConnection()
-  const isLost = account !== undefined && connection !== "live"
-  const isLong = useLate(isLost, LOST_MS)
-  if (!isLost || !isLong) return null
+  const { connection, isLost, since } = useConnection()
+  const isMissed = account !== undefined && isLost
+  const isLong = useLate(isMissed, LOST_MS)
+  if (!isMissed || !isLong) return null
   return (
     <Notice tone="warn">
       {connection === "offline" ? text.offline : text.disconnected} {text.asOf(format.time(since))}

@@ -4,12 +4,11 @@ import { TrendingUpDown } from "lucide-react"
 import { Link } from "wouter"
 import { priceChangesQuery } from "../api/queries.ts"
 import { Money } from "../components/values.tsx"
-import { useFormat } from "../i18n/format.ts"
-import { texts } from "../i18n/language.tsx"
+import { useFormat, texts } from "../i18n/language.tsx"
 import { useSession } from "./session.tsx"
 
 /** The others are on the page of models. */
-const MOST_SHOWN = 5
+const MAX_SHOWN = 5
 
 /** Shown where a person looks for what calls cost. Renders nothing while no price is to come. */
 export function PriceChanges() {
@@ -17,7 +16,7 @@ export function PriceChanges() {
   const format = useFormat()
   const { data: changes } = useQuery(priceChangesQuery)
   if (changes === undefined || changes.length === 0) return null
-  const more = changes.length - MOST_SHOWN
+  const more = changes.length - MAX_SHOWN
   return (
     <section className="price-changes" aria-label={text.title}>
       <TrendingUpDown aria-hidden="true" />
@@ -27,7 +26,7 @@ export function PriceChanges() {
         </p>
         <ul>
           {changes
-            .slice(0, MOST_SHOWN)
+            .slice(0, MAX_SHOWN)
             .map(({ model, display_name: name, effective_at: at, difference_micro: micro }) => (
               <li key={model}>
                 {text.from(name, format.dateTime(at))} <Difference micro={micro} />

@@ -2,7 +2,7 @@
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
-import { deleteConversations } from "../api/kept-conversations.ts"
+import { deleteConversations } from "../api/kept.ts"
 import { type Account, accountQuery } from "../api/queries.ts"
 
 interface Session {

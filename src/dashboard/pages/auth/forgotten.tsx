@@ -2,14 +2,12 @@
 import { useQuery } from "@tanstack/react-query"
 import { type FormEvent, type ReactNode, useState } from "react"
 import { Link } from "wouter"
-import { useChange } from "../../api/change.ts"
+import { aboutQuery, useChange } from "../../api/queries.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
-import { aboutQuery } from "../../api/queries.ts"
 import { Button, ButtonLink, ContactLink } from "../../components/button.tsx"
 import { ErrorState } from "../../components/feedback.tsx"
 import { formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
+import { useFormat, texts } from "../../i18n/language.tsx"
 import { useSession } from "../../shell/session.tsx"
 
 /** Asks for the link; where no mail is sent, says who to ask. */

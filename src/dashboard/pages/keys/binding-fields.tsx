@@ -5,10 +5,10 @@ import { modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { Choice, Field, TextField } from "../../components/form.tsx"
 import { DateField } from "../../components/date-field.tsx"
-import { useFormat, useTimeZone } from "../../i18n/format.ts"
+import { useFormat, useTimeZone } from "../../i18n/language.tsx"
 import { instantOf, wallTimeIn } from "../../i18n/time.ts"
-import { useBindingText } from "./bindings.tsx"
-import { callFormats, formatName } from "../../api/call-formats.ts"
+import { useBindingText } from "./key-detail.tsx"
+import { callFormats, formatName } from "../../components/values.tsx"
 import { type KeyDraft, type WrongField } from "./draft.ts"
 
 const DAYS = [7, 30, 90] as const

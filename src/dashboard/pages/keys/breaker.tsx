@@ -1,21 +1,19 @@
 /** A key's breaker: what it may spend within ten minutes. */
 import { useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { type ApiKey, keysQuery, useChange } from "../../api/queries.ts"
 import { api, unwrap } from "../../api/client.ts"
-import { type ApiKey, keysQuery } from "../../api/queries.ts"
 import {
   breakerDraft,
   BreakerFields,
   type BreakerSettings,
   readBreaker,
   useBreakerText,
-} from "../../components/breaker.tsx"
+} from "../../components/spending.tsx"
 import { Button } from "../../components/button.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 
 interface BreakerDialogProps {

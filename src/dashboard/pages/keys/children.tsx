@@ -2,17 +2,15 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query"
 import { ShieldAlert } from "lucide-react"
 import { useState } from "react"
-import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
-import { type ApiKey, childrenPage, tokensQuery } from "../../api/queries.ts"
+import { type ApiKey, childrenPage, tokensQuery, useChange } from "../../api/queries.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
-import { ConfirmDialog, Dialog } from "../../components/dialog.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
+import { ConfirmDialog, Dialog } from "../../components/dialog.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat, texts } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
-import { useChildrenText } from "./children-text.ts"
 import { RevokeDialog } from "./dialogs.tsx"
 import { hintOf } from "./key-detail.tsx"
 
@@ -225,3 +223,62 @@ function List({ apiKey, onRevoke }: ListProps) {
     </section>
   )
 }
+
+const useChildrenText = texts({
+  id: {
+    title: (name: string) => `Kunci anak dari ${name}`,
+    intro:
+      "Untuk kelas atau tim: sebuah token pengelola membuat kunci anak lewat API (POST /v1/keys), satu untuk setiap orang. Semuanya belanja dari anggaran kunci ini, dan berhenti bersamanya. Token pengelola tidak bisa memanggil model.",
+    tokens: "Token pengelola",
+    noTokens: "Belum ada token pengelola.",
+    name: "Nama token",
+    nameHint: "Siapa atau apa yang memakainya.",
+    nameMissing: "Beri nama, paling panjang 100 huruf.",
+    make: "Buat token",
+    copyTitle: "Salin token Anda sekarang",
+    once: "Token ini hanya ditampilkan sekali. Siapa pun yang memilikinya dapat membuat dan mencabut kunci anak.",
+    secret: "Token pengelola",
+    kept: "Sudah saya simpan",
+    revoke: "Cabut",
+    revokeNamed: (name: string) => `Cabut ${name}`,
+    revokeTitle: (name: string) => `Cabut token ${name}?`,
+    revokeText: "Token langsung tidak berlaku. Kunci anak yang sudah dibuat tetap bekerja.",
+    revokeNow: "Cabut token",
+    revoked: (name: string) => `${name} dicabut`,
+    close: "Tutup",
+    children: "Kunci anak",
+    noChildren: "Belum ada kunci anak.",
+    columns: { name: "Nama", key: "Kunci", status: "Status", spent: "Terpakai", act: "Tindakan" },
+    states: { active: "Aktif", expired: "Kedaluwarsa", revoked: "Dicabut" },
+    spent: (spent: string, limit: string) => `${spent} dari ${limit}`,
+    noLimit: "Batas kunci induk",
+  },
+  en: {
+    title: (name: string) => `Child keys of ${name}`,
+    intro:
+      "For a class or a team: a management token makes child keys by API (POST /v1/keys), one for each person. They all spend from this key's budget, and stop with it. A management token makes no model calls.",
+    tokens: "Management tokens",
+    noTokens: "No management tokens yet.",
+    name: "Name of the token",
+    nameHint: "Who or what uses it.",
+    nameMissing: "Give it a name of at most 100 characters.",
+    make: "Create token",
+    copyTitle: "Copy your token now",
+    once: "This token is shown only once. Whoever has it can make and revoke child keys.",
+    secret: "Management token",
+    kept: "I have saved it",
+    revoke: "Revoke",
+    revokeNamed: (name: string) => `Revoke ${name}`,
+    revokeTitle: (name: string) => `Revoke the token ${name}?`,
+    revokeText: "The token stops at once. Child keys that were made with it work on.",
+    revokeNow: "Revoke token",
+    revoked: (name: string) => `${name} revoked`,
+    close: "Close",
+    children: "Child keys",
+    noChildren: "No child keys yet.",
+    columns: { name: "Name", key: "Key", status: "State", spent: "Spent", act: "Action" },
+    states: { active: "Active", expired: "Expired", revoked: "Revoked" },
+    spent: (spent: string, limit: string) => `${spent} of ${limit}`,
+    noLimit: "The parent's limit",
+  },
+})

@@ -1,8 +1,8 @@
 /** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
-import type { BreakerSettings } from "../../components/breaker.tsx"
+import type { BreakerSettings } from "../../components/spending.tsx"
 import type { ApiKey } from "../../api/queries.ts"
-import { amountText, parseRupiah, parseWhole } from "../../i18n/parse.ts"
-import { type CallFormat, callFormats } from "../../api/call-formats.ts"
+import { amountText, parseRupiah, parseWhole } from "../../i18n/numbers.ts"
+import { type CallFormat, callFormats } from "../../components/values.tsx"
 import type { Language } from "../../i18n/language.tsx"
 
 export const periods = ["daily", "monthly", "total"] as const
@@ -66,11 +66,11 @@ export type WrongField =
 /** As the API checks it. */
 const NAME = /^[^\p{Cc}]{1,100}$/u
 /** The API's largest integer is 2^53 − 1 micro-rupiah, a little more. */
-const MOST_MICRO = 9_000_000_000n * 1_000_000n
-const MOST_PER_MINUTE = 2_147_483_647
-const MOST_MODELS = 64
-const MOST_NETWORKS = 32
-const MOST_ORIGINS = 16
+const MAX_MICRO = 9_000_000_000n * 1_000_000n
+const MAX_PER_MINUTE = 2_147_483_647
+const MAX_MODELS = 64
+const MAX_NETWORKS = 32
+const MAX_ORIGINS = 16
 
 export const emptyDraft: KeyDraft = {
   name: "",
@@ -132,13 +132,13 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
   const wrong = new Set<WrongField>()
   if (!NAME.test(name)) wrong.add("name")
   if (limit === undefined) wrong.add("amount")
-  else if (limit !== null && limit > MOST_MICRO) wrong.add("too-much")
+  else if (limit !== null && limit > MAX_MICRO) wrong.add("too-much")
   if (requests === undefined) wrong.add("requests")
   if (tokens === undefined) wrong.add("tokens")
-  if (models !== null && (models.length === 0 || models.length > MOST_MODELS)) wrong.add("models")
+  if (models !== null && (models.length === 0 || models.length > MAX_MODELS)) wrong.add("models")
   if (draft.endpoints.length === 0) wrong.add("endpoints")
-  if (networks.length > MOST_NETWORKS) wrong.add("networks")
-  if (origins.length > MOST_ORIGINS) wrong.add("origins")
+  if (networks.length > MAX_NETWORKS) wrong.add("networks")
+  if (origins.length > MAX_ORIGINS) wrong.add("origins")
   if (rate === undefined) wrong.add("rate")
   if (wrong.size > 0 || limit === undefined || requests === undefined || tokens === undefined || rate === undefined)
     return wrong
@@ -163,7 +163,7 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
 function perMinute(text: string, language: Language): number | null | undefined {
   if (text.trim() === "") return null
   const value = parseWhole(text, language)
-  return value === undefined || value < 1 || value > MOST_PER_MINUTE ? undefined : value
+  return value === undefined || value < 1 || value > MAX_PER_MINUTE ? undefined : value
 }
 
 /** The body of a creation, where limits that are not set are left out. */

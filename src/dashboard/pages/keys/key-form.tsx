@@ -1,23 +1,21 @@
 /** The dialogs in which a key is created and edited: one form for both. */
 import { useQueryClient } from "@tanstack/react-query"
 import { useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { type ApiKey, keysQuery, useChange } from "../../api/queries.ts"
 import { api, unwrap } from "../../api/client.ts"
-import { type ApiKey, keysQuery } from "../../api/queries.ts"
 import {
   breakerDraft,
   type BreakerDraft,
   BreakerFields,
   type BreakerSettings,
   readBreaker,
-} from "../../components/breaker.tsx"
+} from "../../components/spending.tsx"
 import { Button } from "../../components/button.tsx"
 import { Choice, Switch, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
-import { amountText } from "../../i18n/parse.ts"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { amountText } from "../../i18n/numbers.ts"
 import { BindingFields } from "./binding-fields.tsx"
 import type { Secret } from "./dialogs.tsx"
 import {

@@ -6,10 +6,10 @@ import type { ApiKey } from "../../api/queries.ts"
 import { type Column, DataTable, type Sorting } from "../../components/data-table.tsx"
 import { SelectField, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
-import { Money, Sparkline, Tag, UsageBar } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { Money, Sparkline, UsageBar } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/language.tsx"
 import { ResumeButton } from "./breaker.tsx"
-import { hintOf, type KeyAction, KeyDetail, KeyState } from "./key-detail.tsx"
+import { Expiry, hintOf, type KeyAction, KeyDetail, KeyState } from "./key-detail.tsx"
 import { useKeysText } from "./text.ts"
 
 const sorts = ["name", "today", "month", "used", "budget", "expires"] as const
@@ -281,22 +281,3 @@ function useColumns(): readonly Column<ApiKey>[] {
 
 /** From Rp 1,000 on decimals are shown only in the tip. */
 const LARGE_MICRO = 1_000_000_000
-const SOON_MS = 7 * 24 * 60 * 60 * 1_000
-
-function Expiry({ apiKey: { expires_at: at, status } }: { readonly apiKey: ApiKey }) {
-  const text = useKeysText()
-  const format = useFormat()
-  if (at === null) return <span className="key-quiet key-nothing">–</span>
-  const shown = (
-    <time dateTime={at} title={format.dateTime(at)}>
-      {format.date(at)}
-    </time>
-  )
-  if (status === "expired" || Date.parse(at) - Date.now() > SOON_MS) return shown
-  return (
-    <span className="key-soon">
-      {shown}
-      <Tag tone="warn">{text.soon}</Tag>
-    </span>
-  )
-}

@@ -1,5 +1,5 @@
 /** Which models are shown, and in which order. */
-import type { CallFormat } from "../../api/call-formats.ts"
+import type { CallFormat } from "../../components/values.tsx"
 import type { CatalogueModel } from "../../api/queries.ts"
 
 export const sortings = ["name", "input", "output", "context"] as const

@@ -1,4 +1,4 @@
-/** One model: all that the catalogue says, and what a call would cost. */
+/** One model: all that the catalogue says, and what a call would cost. And the words of the catalogue. */
 import { MessageSquare } from "lucide-react"
 import { useState } from "react"
 import type { CatalogueModel } from "../../api/queries.ts"
@@ -6,12 +6,10 @@ import { ButtonLink, CopyButton } from "../../components/button.tsx"
 import { Drawer } from "../../components/dialog.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Facts } from "../../components/layout.tsx"
-import { Money, Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { formatName, Money, Tag } from "../../components/values.tsx"
+import { useFormat, texts } from "../../i18n/language.tsx"
 import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/price-changes.tsx"
-import { formatName } from "../../api/call-formats.ts"
 import { costOf, MONTH_DAYS, perMillion, type RateName, rateNames } from "./choose.ts"
-import { useModelsText } from "./text.ts"
 
 interface ModelDrawerProps {
   readonly model: CatalogueModel
@@ -160,3 +158,136 @@ function Calculator({ model }: { readonly model: CatalogueModel }) {
 }
 
 const shown = (micro: bigint | undefined) => (micro === undefined ? "–" : <Money micro={micro} />)
+
+const tiers = new Map([
+  ["flagship", "unggulan"],
+  ["standard", "standar"],
+  ["economy", "hemat"],
+])
+
+export const useModelsText = texts({
+  id: {
+    title: "Model",
+    intro: "Harga per satu juta token, dalam Rupiah. Anda membayar harga ini saja, dari satu saldo.",
+    search: "Cari model",
+    searchHint: "Nama atau ID",
+    can: "Kemampuan",
+    vision: "Gambar",
+    tools: "Tools",
+    features: {
+      structured_outputs: (formats: string) => `Keluaran terstruktur: ${formats}`,
+      web_search: (formats: string) => `Pencarian web: ${formats}`,
+      reasoning: () => "Berpikir dulu",
+    },
+    format: "Format",
+    anyFormat: "Semua format",
+    sort: "Urutkan",
+    sorts: {
+      name: "Nama",
+      input: "Masukan termurah",
+      output: "Keluaran termurah",
+      context: "Konteks terbesar",
+    },
+    shown: (count: string, all: string) => `${count} dari ${all} model`,
+    none: "Tidak ada model yang cocok",
+    noneHint: "Ubah pencarian atau lepaskan saringan.",
+    reset: "Hapus saringan",
+    columns: {
+      model: "Model",
+      context: "Konteks",
+      input: "Masukan",
+      output: "Keluaran",
+      cacheRead: "Baca cache",
+      cacheWrite: "Tulis cache",
+      can: "Kemampuan",
+    },
+    unknown: "tidak dipublikasikan",
+    tokens: (count: string) => `${count} token`,
+    modelId: "ID model",
+    details: "Rincian",
+    tier: "Kelas",
+    tierName: (tier: string) => tiers.get(tier) ?? tier,
+    provider: "Penyedia",
+    maxOutput: "Keluaran terbanyak",
+    formats: "Format yang dilayani",
+    fallback: "Model pengganti, berurutan",
+    noFallback: "tidak ada",
+    prices: "Harga per satu juta token",
+    from: (day: string) => `Mulai ${day}:`,
+    next: (time: string) => `Harga mulai ${time}`,
+    toPlayground: "Coba di Ruang coba",
+    calculator: "Kalkulator biaya",
+    calculatorHint: "Untuk satu panggilan. Token dihitung oleh model; jumlah di sini adalah perkiraan Anda.",
+    inputTokens: "Token masukan",
+    cachedTokens: "Dibaca dari cache",
+    outputTokens: "Token keluaran",
+    callsPerDay: "Panggilan per hari",
+    perCall: "Per panggilan",
+    perDay: "Per hari",
+    perMonth: "Per 30 hari",
+    wholeNumber: "Isi dengan bilangan bulat, 0 atau lebih.",
+    tooMuchCached: "Tidak boleh melebihi token masukan.",
+  },
+  en: {
+    title: "Models",
+    intro: "Prices per million tokens, in Rupiah. You pay these and nothing else, from one balance.",
+    search: "Search models",
+    searchHint: "Name or ID",
+    can: "Capabilities",
+    vision: "Images",
+    tools: "Tools",
+    features: {
+      structured_outputs: (formats: string) => `Structured outputs: ${formats}`,
+      web_search: (formats: string) => `Web search: ${formats}`,
+      reasoning: () => "Reasoning",
+    },
+    format: "Format",
+    anyFormat: "All formats",
+    sort: "Sort by",
+    sorts: {
+      name: "Name",
+      input: "Cheapest input",
+      output: "Cheapest output",
+      context: "Largest context",
+    },
+    shown: (count: string, all: string) => `${count} of ${all} models`,
+    none: "No model matches",
+    noneHint: "Change the search or take filters away.",
+    reset: "Clear filters",
+    columns: {
+      model: "Model",
+      context: "Context",
+      input: "Input",
+      output: "Output",
+      cacheRead: "Cache read",
+      cacheWrite: "Cache write",
+      can: "Capabilities",
+    },
+    unknown: "not published",
+    tokens: (count: string) => `${count} tokens`,
+    modelId: "Model ID",
+    details: "Details",
+    tier: "Tier",
+    tierName: (tier: string) => tier,
+    provider: "Provider",
+    maxOutput: "Largest output",
+    formats: "Served in",
+    fallback: "Fallback models, in order",
+    noFallback: "none",
+    prices: "Prices per million tokens",
+    from: (day: string) => `From ${day}:`,
+    next: (time: string) => `Prices from ${time}`,
+    toPlayground: "Try in the playground",
+    calculator: "Cost calculator",
+    calculatorHint: "For one call. Tokens are counted by the model; the numbers here are your estimate.",
+    inputTokens: "Input tokens",
+    cachedTokens: "Read from cache",
+    outputTokens: "Output tokens",
+    callsPerDay: "Calls per day",
+    perCall: "Per call",
+    perDay: "Per day",
+    perMonth: "Per 30 days",
+    wholeNumber: "Enter a whole number, 0 or more.",
+    tooMuchCached: "Must not be more than the input tokens.",
+  },
+})

@@ -8,12 +8,10 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { SelectField, TextField } from "../../components/form.tsx"
 import { Card, Page } from "../../components/layout.tsx"
-import { Money, Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { callFormat, callFormats, formatName } from "../../api/call-formats.ts"
+import { Money, Tag, callFormat, callFormats, formatName } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/language.tsx"
 import { noFilter, chosen, perMillion, type RateName, sortings, type ModelFilter } from "./choose.ts"
-import { ModelDrawer } from "./model-drawer.tsx"
-import { useModelsText } from "./text.ts"
+import { ModelDrawer, useModelsText } from "./model-drawer.tsx"
 
 export default function ModelsPage() {
   const text = useModelsText()

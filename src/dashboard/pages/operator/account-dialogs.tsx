@@ -5,13 +5,11 @@ import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
-import { parseRupiah } from "../../i18n/parse.ts"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { parseRupiah } from "../../i18n/numbers.ts"
 import { useAccountText } from "./account-text.ts"
-import { ActDialog, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
+import { ActDialog, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
 import type { OperatorRole } from "./frame.tsx"
-import { useOperatorText } from "./text.ts"
 
 const directions = ["credit", "debit"] as const
 

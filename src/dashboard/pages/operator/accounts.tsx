@@ -6,10 +6,9 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
+import { useFormat, texts } from "../../i18n/language.tsx"
 import { at, CsvLink, OperatorPage, type OperatorRole, SearchForm, useList, useParameter } from "./frame.tsx"
-import { useOperatorText } from "./text.ts"
+import { useOperatorText } from "./act-dialog.tsx"
 
 const accountsPage = (query: string, cursor: string | undefined) =>
   unwrap(api.operator.accounts.get({ query: { ...(query !== "" && { query }), ...at(cursor) } }))

@@ -1,11 +1,14 @@
-/** An operator's action that is confirmed: what will happen, a reason where one is kept, and a button that names it. */
-import { type ComponentProps, type ReactNode, useState } from "react"
-import { useChange } from "../../api/change.ts"
+/**
+ * An operator's action that is confirmed: what will happen, a reason where one is kept, a button that names it; and the words
+ * that the operator's pages share.
+ */
+import { useQueryClient } from "@tanstack/react-query"
+import { type ComponentProps, type ReactNode, useCallback, useState } from "react"
+import { useChange } from "../../api/queries.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { formText, TextField } from "../../components/form.tsx"
-import { useRefetchAll } from "./frame.tsx"
-import { useOperatorText } from "./text.ts"
+import { texts } from "../../i18n/language.tsx"
 
 interface ActDialogProps {
   readonly title: string
@@ -98,3 +101,131 @@ export function useDraft<Values>(initial: Values) {
     send: () => setSent(true),
   }
 }
+
+/** After an action: refetches what the operator's pages show, and the catalogue. */
+function useRefetchAll(): () => Promise<void> {
+  const client = useQueryClient()
+  return useCallback(async () => {
+    await Promise.all(["operator", "models"].map((key) => client.invalidateQueries({ queryKey: [key] })))
+  }, [client])
+}
+
+/** The words that the operator's pages share. */
+export const useOperatorText = texts({
+  id: {
+    navigation: "Bagian operator",
+    sections: {
+      overview: "Ringkasan",
+      profit: "Laba",
+      accounts: "Akun",
+      topUps: "Isi saldo",
+      problems: "Masalah pembayaran",
+      models: "Model dan harga",
+      backends: "Backend",
+      billing: "Pembukuan",
+      audit: "Log audit",
+    },
+    reasonHint: "Tersimpan di log audit, untuk siapa pun yang membacanya nanti.",
+    reasonWrong: "Wajib diisi: satu baris, paling banyak 500 karakter.",
+    search: "Cari",
+    clear: "Hapus pencarian",
+    back: "Kembali",
+    rates: {
+      input_micro: "Masukan",
+      output_micro: "Keluaran",
+      cache_read_micro: "Baca cache",
+      cache_write_micro: "Tulis cache",
+    },
+    fields: {
+      effective_at: "Berlaku sejak",
+      display_name: "Nama tampilan",
+      tier: "Kelas",
+      max_concurrency: "Panggilan serentak",
+      fallback: "Rantai cadangan",
+      pass: "Kolom yang diteruskan",
+      target: "Dilayani sebagai",
+      until: "Sampai",
+      frozen: "Dibekukan",
+      balance_micro: "Saldo",
+      amount_micro: "Jumlah",
+      transfer: "Transfer",
+      role: "Peran",
+      resolved: "Selesai",
+      state: "Status",
+      weight: "Bobot",
+      retried_at: "Dicoba lagi",
+    },
+    roles: { support: "dukungan", finance: "keuangan", owner: "pemilik" },
+    needsRole: (role: string) => `Perlu peran ${role} atau yang di atasnya`,
+    roleNote: {
+      support:
+        "Peran Anda: dukungan (support). Anda dapat membaca semuanya, membekukan akun, dan membukanya kembali. Tombol lainnya mati: saldo, harga, model, dan kurs perlu peran keuangan (finance); peran dan backend perlu peran pemilik (owner).",
+      finance:
+        "Peran Anda: keuangan (finance). Tombol untuk peran operator dan backend mati: keduanya perlu peran pemilik (owner).",
+    },
+    field: "Bidang",
+    before: "Sebelum",
+    after: "Sesudah",
+    nothing: "–",
+    yes: "ya",
+    no: "tidak",
+  },
+  en: {
+    navigation: "Operator sections",
+    sections: {
+      overview: "Overview",
+      profit: "Profit",
+      accounts: "Accounts",
+      topUps: "Top-ups",
+      problems: "Payment problems",
+      models: "Models and prices",
+      backends: "Backends",
+      billing: "Billing health",
+      audit: "Audit log",
+    },
+    reasonHint: "Kept in the audit log, for whoever reads it later.",
+    reasonWrong: "Required: one line, at most 500 characters.",
+    search: "Search",
+    clear: "Clear search",
+    back: "Back",
+    rates: {
+      input_micro: "Input",
+      output_micro: "Output",
+      cache_read_micro: "Cache read",
+      cache_write_micro: "Cache write",
+    },
+    fields: {
+      effective_at: "In force from",
+      display_name: "Display name",
+      tier: "Tier",
+      max_concurrency: "Concurrent calls",
+      fallback: "Fallback chain",
+      pass: "Fields that pass",
+      target: "Served as",
+      until: "Until",
+      frozen: "Frozen",
+      balance_micro: "Balance",
+      amount_micro: "Amount",
+      transfer: "Transfer",
+      role: "Role",
+      resolved: "Resolved",
+      state: "State",
+      weight: "Weight",
+      retried_at: "Tried again",
+    },
+    roles: { support: "support", finance: "finance", owner: "owner" },
+    needsRole: (role: string) => `Needs the role ${role} or above`,
+    roleNote: {
+      support:
+        "Your role is support: you read everything, and freeze and reopen accounts. The other buttons are disabled: balances, prices, models and exchange rates need the role finance; roles and backends need the role owner.",
+      finance:
+        "Your role is finance. Buttons for operators' roles and for backends are disabled: they need the role owner.",
+    },
+    field: "Field",
+    before: "Before",
+    after: "After",
+    nothing: "–",
+    yes: "yes",
+    no: "no",
+  },
+})

@@ -8,7 +8,7 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { type Format, useFormat } from "../../i18n/format.ts"
+import { type Format, useFormat } from "../../i18n/language.tsx"
 import { useBackendsText } from "./backends-text.ts"
 import { at, useList, useParameter } from "./frame.tsx"
 

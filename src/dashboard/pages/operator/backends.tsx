@@ -8,9 +8,8 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { SelectField, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
-import { parseWhole } from "../../i18n/parse.ts"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { parseWhole } from "../../i18n/numbers.ts"
 import { ActDialog, useDraft } from "./act-dialog.tsx"
 import { BackendsHistory } from "./backends-history.tsx"
 import { useBackendsText } from "./backends-text.ts"
@@ -19,7 +18,7 @@ import { OperatorPage, RoleButton, useMay } from "./frame.tsx"
 import { StatusNotes, statusNotesQuery } from "./status-notes.tsx"
 
 const FOLLOW_MS = 10_000
-const MOST_WEIGHT = 100_000_000
+const MAX_WEIGHT = 100_000_000
 const STATES = ["serving", "draining", "disabled"] as const
 
 const backendsQuery = queryOptions({
@@ -242,7 +241,7 @@ function MemberDialog({ row, onClose }: DialogProps) {
   const written = before.own_weight === null ? "" : String(before.own_weight)
   const { values, set, sent, send } = useDraft({ state: before.state, weight: written })
   const asked = values.weight.trim() === "" ? null : parseWhole(values.weight, language)
-  const weight = asked === undefined || (asked !== null && asked > MOST_WEIGHT) ? undefined : asked
+  const weight = asked === undefined || (asked !== null && asked > MAX_WEIGHT) ? undefined : asked
   const read = () => {
     send()
     if (weight === undefined) return undefined

@@ -1,25 +1,27 @@
-/** The state of the books: flagged records, absorbed costs, and what reconciliations found. */
-import { ShieldCheck } from "lucide-react"
+/** The state of the books: flagged records, and the accounts whose costs the house absorbed. */
+import { queryOptions, useQuery } from "@tanstack/react-query"
+import { ShieldCheck, HandCoins, Snowflake, Sun } from "lucide-react"
+import { useState } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
+import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, Skeleton } from "../../components/feedback.tsx"
+import { Choice } from "../../components/form.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { AbsorbedAccounts } from "./absorbed.tsx"
-import { useBillingText } from "./billing-text.ts"
-import { at, OperatorPage, useList } from "./frame.tsx"
+import { useFormat } from "../../i18n/language.tsx"
+import { FreezeDialog, UnfreezeDialog } from "./account-dialogs.tsx"
+import { AccountTags } from "./accounts.tsx"
+import { type BillingHealth, billingPage, Differences, Runs, useBillingText } from "./reconciliations.tsx"
+import { OperatorPage, useList } from "./frame.tsx"
 
-/** A page of flagged records. It has the sums and the reconciliations too. */
-const billingPage = (cursor: string | undefined) => unwrap(api.operator["billing-health"].get({ query: at(cursor) }))
-type BillingHealth = Awaited<ReturnType<typeof billingPage>>
 type Flagged = BillingHealth["data"][number]
 
 export default function BillingPage() {
   const text = useBillingText()
   const { table, first } = useList<Flagged, BillingHealth>(["billing"], billingPage)
-  const columns = useColumns()
+  const columns = useFlaggedColumns()
   if (first === undefined && table.error === null) {
     return (
       <OperatorPage title={text.title} intro={text.intro}>
@@ -74,7 +76,7 @@ function Sums({ sums }: { readonly sums: BillingHealth["sums"] }) {
   )
 }
 
-function useColumns(): readonly Column<Flagged>[] {
+function useFlaggedColumns(): readonly Column<Flagged>[] {
   const text = useBillingText()
   const format = useFormat()
   const { columns: heads } = text
@@ -101,92 +103,120 @@ function useColumns(): readonly Column<Flagged>[] {
   ]
 }
 
-type Run = BillingHealth["reconciliation"]["runs"][number]
-type Difference = BillingHealth["reconciliation"]["differences"][number]
+/** Ranges, in days up to now. */
+const absorbedDays = ["1", "7", "30", "90"] as const
+const DAY_MS = 24 * 60 * 60 * 1_000
 
-/** The latest reconciliations. */
-export function Runs({ runs }: { readonly runs: readonly Run[] }) {
+const absorbedQuery = (days: (typeof absorbedDays)[number]) =>
+  queryOptions({
+    queryKey: ["operator", "absorbed", days],
+    queryFn: async () => {
+      const from = new Date(Date.now() - Number(days) * DAY_MS).toISOString()
+      return (await unwrap(api.operator["billing-health"].get({ query: { from, limit: 1 } }))).absorbed
+    },
+  })
+type Absorbed = Awaited<ReturnType<NonNullable<ReturnType<typeof absorbedQuery>["queryFn"]>>>
+type AbsorbedAccount = Absorbed["accounts"][number]
+
+/** An account that costs more than it pays can be frozen here. */
+function AbsorbedAccounts() {
   const text = useBillingText()
   const format = useFormat()
-  const { runColumns: heads } = text
-  const outcome = ({ ended_at: ended, differences }: Run) => {
-    if (ended === null) return <Tag>{text.running}</Tag>
-    if (differences === null || differences === 0) return <Tag tone="good">{text.clean}</Tag>
-    return <Tag tone="bad">{text.differing(format.number(differences))}</Tag>
-  }
+  const [days, setDays] = useState<(typeof absorbedDays)[number]>("30")
+  const { data: absorbed, error, refetch } = useQuery(absorbedQuery(days))
+  const [act, setAct] = useState<{ readonly of: AbsorbedAccount; readonly what: "freeze" | "unfreeze" }>()
+  const close = () => setAct(undefined)
   return (
-    <Card title={text.runs} flush>
+    <Card title={text.byAccount} flush>
+      <div className="operator-absorbed">
+        <p>{text.byAccountHint}</p>
+        <Choice
+          label={text.within}
+          values={absorbedDays}
+          chosen={days}
+          nameOf={(count) => text.days[count]}
+          onChoose={setDays}
+        />
+      </div>
       <DataTable
-        caption={text.runs}
-        rows={runs}
-        rowKey={({ id }) => String(id)}
-        empty={<EmptyState title={text.noRuns}>{text.noRunsHint}</EmptyState>}
-        columns={[
-          { id: "started", head: heads.started, names: true, cell: (run) => format.dateTime(run.started_at) },
-          { id: "outcome", head: heads.outcome, cell: outcome },
-          {
-            id: "took",
-            head: heads.took,
-            numeric: true,
-            cell: ({ started_at: from, ended_at: to }) =>
-              to === null ? "–" : format.duration(Date.parse(to) - Date.parse(from)),
-          },
-          {
-            id: "not-compared",
-            head: heads.notCompared,
-            numeric: true,
-            cell: ({ not_compared: count }) => (count === null ? "–" : format.number(count)),
-          },
-        ]}
+        caption={text.byAccount}
+        columns={useAbsorbedColumns((of) => setAct({ of, what: of.frozen ? "unfreeze" : "freeze" }))}
+        rows={absorbed?.accounts}
+        error={error}
+        retry={refetch}
+        rowKey={({ account_id: id }) => id}
+        empty={
+          <EmptyState icon={<HandCoins />} title={text.noneAbsorbed}>
+            {text.noneAbsorbedHint}
+          </EmptyState>
+        }
       />
+      {absorbed !== undefined && absorbed.sum_micro !== 0 && (
+        <p className="operator-absorbed">
+          {text.absorbedSum(format.rupiah(absorbed.sum_micro))}
+          {absorbed.others.absorbed_micro !== 0 &&
+            ` ${text.absorbedOthers(format.rupiah(absorbed.others.absorbed_micro))}`}
+        </p>
+      )}
+      {act?.what === "freeze" && (
+        <FreezeDialog account={accountOf(act.of)} keys={act.of.active_key_count} onClose={close} />
+      )}
+      {act?.what === "unfreeze" && <UnfreezeDialog account={accountOf(act.of)} onClose={close} />}
     </Card>
   )
 }
 
-export function Differences({ differences }: { readonly differences: readonly Difference[] }) {
+const accountOf = ({ account_id: id, email }: AbsorbedAccount) => ({ id, email })
+
+function useAbsorbedColumns(onAct: (account: AbsorbedAccount) => void): readonly Column<AbsorbedAccount>[] {
   const text = useBillingText()
-  const { differenceColumns: heads } = text
-  return (
-    <Card title={text.differences} flush>
-      <DataTable
-        caption={text.differences}
-        rows={differences}
-        rowKey={({ id }) => String(id)}
-        empty={text.noDifferences}
-        columns={[
-          { id: "claim", head: heads.claim, names: true, cell: ({ claim }) => claim },
-          {
-            id: "state",
-            head: heads.state,
-            cell: ({ mended }) => (mended ? <Tag tone="good">{text.mended}</Tag> : <Tag tone="bad">{text.open}</Tag>),
-          },
-          {
-            id: "account",
-            head: heads.account,
-            cell: ({ account_id: id }) =>
-              id === null ? (
-                text.house
-              ) : (
-                <Link href={`/operator/accounts/${id}`}>
-                  <code>{id}</code>
-                </Link>
-              ),
-          },
-          {
-            id: "figures",
-            head: heads.figures,
-            cell: ({ figures }) => <code className="operator-figures">{figuresText(figures)}</code>,
-          },
-        ]}
-      />
-    </Card>
-  )
+  const format = useFormat()
+  const { absorbedColumns: heads } = text
+  return [
+    {
+      id: "account",
+      head: heads.account,
+      names: true,
+      cell: (account) => (
+        <span className="operator-name">
+          <Link href={`/operator/accounts/${account.account_id}`}>{account.email}</Link>
+          <AccountTags account={{ ...account, operator_role: null }} />
+        </span>
+      ),
+    },
+    {
+      id: "absorbed",
+      head: heads.absorbed,
+      numeric: true,
+      cell: ({ absorbed_micro: absorbed }) => <Money micro={absorbed} />,
+    },
+    { id: "calls", head: heads.calls, numeric: true, cell: ({ calls }) => format.number(calls) },
+    { id: "newest", head: heads.newest, cell: ({ newest_at: time }) => format.dateTime(time) },
+    {
+      id: "requests",
+      head: heads.requests,
+      cell: ({ request_ids: ids }) => (
+        <span className="operator-name">
+          {ids.map((id) => (
+            <code key={id}>{id}</code>
+          ))}
+        </span>
+      ),
+    },
+    {
+      id: "act",
+      head: heads.act,
+      cell: (account) =>
+        account.deleted_at === null && (
+          <Button
+            size="small"
+            icon={account.frozen ? <Sun /> : <Snowflake />}
+            aria-label={`${account.frozen ? text.unfreeze : text.freeze} ${account.email}`}
+            onClick={() => onAct(account)}
+          >
+            {account.frozen ? text.unfreeze : text.freeze}
+          </Button>
+        ),
+    },
+  ]
 }
-
-/** The reconciliation's own names and exact numbers. */
-const figuresText = (figures: unknown): string =>
-  typeof figures === "object" && figures !== null
-    ? Object.entries(figures)
-        .map(([name, value]) => `${name}: ${String(value)}`)
-        .join(", ")
-    : String(figures)

@@ -1,13 +1,12 @@
 /** Changes of an operator: as a table, field by field, and the dialog that shows one before it is saved. */
 import { TriangleAlert } from "lucide-react"
 import { type ReactNode, useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { useChange } from "../../api/queries.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { Money } from "../../components/values.tsx"
-import { type Format, useFormat } from "../../i18n/format.ts"
-import { useAction } from "./act-dialog.tsx"
-import { useModelText } from "./model-text.ts"
-import { useOperatorText } from "./text.ts"
+import { type Format, useFormat } from "../../i18n/language.tsx"
+import { useAction, useOperatorText } from "./act-dialog.tsx"
+import { useModelText } from "./catalogue.tsx"
 
 type Fields = Readonly<Record<string, unknown>>
 type OperatorText = ReturnType<typeof useOperatorText>

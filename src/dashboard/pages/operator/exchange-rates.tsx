@@ -9,12 +9,11 @@ import { EmptyState } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
-import { parseRupiah } from "../../i18n/parse.ts"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { parseRupiah } from "../../i18n/numbers.ts"
 import { useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
-import { useProfitText } from "./profit-text.ts"
+import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
 

@@ -1,5 +1,5 @@
 /** What the operator's pages stand in: the navigation among them, and lists that are read a page at a time, narrowed by the address. */
-import { useInfiniteQuery, useQueryClient } from "@tanstack/react-query"
+import { useInfiniteQuery } from "@tanstack/react-query"
 import { Download, Search, X } from "lucide-react"
 import {
   type ComponentProps,
@@ -15,10 +15,10 @@ import { Link, useLocation, useSearchParams } from "wouter"
 import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
-import { useTimeZone } from "../../i18n/format.ts"
+import { useTimeZone } from "../../i18n/language.tsx"
 import { dayCount, dayIn, type Days, daysIn } from "../../i18n/time.ts"
 import { useAccount } from "../../shell/session.tsx"
-import { useOperatorText } from "./text.ts"
+import { useOperatorText } from "./act-dialog.tsx"
 
 const PLACES = [
   ["/operator", "overview"],
@@ -189,14 +189,6 @@ export function useList<Row, Page extends ListPage<Row>>(
       more: hasNextPage ? { load: fetchNextPage, busy: isFetchingNextPage } : undefined,
     },
   }
-}
-
-/** After an action: refetches what the operator's pages show, and the catalogue. */
-export function useRefetchAll(): () => Promise<void> {
-  const client = useQueryClient()
-  return useCallback(async () => {
-    await Promise.all(["operator", "models"].map((key) => client.invalidateQueries({ queryKey: [key] })))
-  }, [client])
 }
 
 /** One parameter of the page's address, empty when it is not there. A link shows the same list to everyone. */

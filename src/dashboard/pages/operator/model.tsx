@@ -9,15 +9,20 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Facts } from "../../components/layout.tsx"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { ActDialog } from "./act-dialog.tsx"
-import { comingPrices, isMeant, modelsQuery, ModelTags, type OperatorModel, type Price } from "./catalogue.tsx"
+import { useFormat } from "../../i18n/language.tsx"
+import { ActDialog, useOperatorText } from "./act-dialog.tsx"
+import {
+  comingPrices,
+  isMeant,
+  modelsQuery,
+  ModelTags,
+  type OperatorModel,
+  type Price,
+  useModelText,
+} from "./catalogue.tsx"
 import { Changes } from "./changes.tsx"
 import { OperatorPage, RoleButton } from "./frame.tsx"
-import { PriceDialog, SettingsDialog } from "./model-dialogs.tsx"
-import { useModelText } from "./model-text.ts"
-import { RetireDialog } from "./retire-dialog.tsx"
-import { useOperatorText } from "./text.ts"
+import { PriceDialog, SettingsDialog, RetireDialog } from "./model-dialogs.tsx"
 
 export default function ModelPage() {
   const text = useModelText()

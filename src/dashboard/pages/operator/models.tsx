@@ -7,7 +7,7 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import { addressOf, currentPrice, modelsQuery, ModelTags, type OperatorModel, useModelsText } from "./catalogue.tsx"
 import { OperatorPage, SearchForm, useParameter } from "./frame.tsx"
 

@@ -7,10 +7,10 @@ import { DateRange } from "../../components/date-field.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { type CallStatus, Money, StatusTag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
+import { useFormat } from "../../i18n/language.tsx"
 import { dayCount, type Days, daysOf } from "../../i18n/time.ts"
 import { OperatorPage, useDays } from "./frame.tsx"
+import { useOverviewText } from "./overview-text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
 
@@ -266,92 +266,3 @@ const daysQuery = (days: Days) =>
     placeholderData: keepPreviousData,
   })
 type Overview = Awaited<ReturnType<NonNullable<ReturnType<typeof overviewQuery>["queryFn"]>>>
-
-const useOverviewText = texts({
-  id: {
-    title: "Ringkasan",
-    intro: "Bagaimana usaha ini berjalan. Angka periode menghitung semua proses.",
-    overTime: "Per hari",
-    customers: "Pelanggan",
-    active: "Akun aktif",
-    period: "Dalam periode ini",
-    revenue: "Pendapatan",
-    revenueNote: (charged: string, fees: string) => `${charged} dari panggilan, ${fees} biaya layanan`,
-    calls: "Panggilan",
-    callsNote: (failed: string, share: string) => `${failed} tidak berhasil (${share})`,
-    noFailures: "semuanya berhasil",
-    topUps: "Isi saldo",
-    topUpsNote: (count: string, _one: boolean) => `${count} pembayaran dikreditkan`,
-    absorbed: "Ditanggung sendiri",
-    absorbedNote: "Biaya panggilan yang melebihi dana tertahan; pelanggan tidak ditagih",
-    adjusted: "Penyesuaian",
-    adjustedNote: "Yang diberikan operator dikurangi yang ditarik",
-    trial: "Kredit percobaan",
-    trialNote: "Diberikan kepada akun baru",
-    newAccounts: "Akun baru",
-    newAccountsNote: (all: string) => `${all} akun seluruhnya`,
-    now: "Saat ini",
-    inFlight: "Sedang berjalan",
-    inFlightNote: (open: string) => `di proses ini; ${open} terbuka di semua proses`,
-    held: "Ditahan",
-    heldNote: "dari saldo pelanggan, untuk panggilan yang sedang berjalan",
-    balances: "Saldo pelanggan",
-    balancesNote: "Yang masih menjadi hak pelanggan, termasuk yang ditahan",
-    lag: "Keterlambatan buku besar",
-    lagNote: (backlog: string) =>
-      `${backlog} catatan proses ini menunggu ditulis. Jika penulisan gagal lebih dari 2 detik, panggilan baru ditolak`,
-    lagUnknown: "Buku besar proses ini tidak menjawab",
-    frozen: "Akun dibekukan",
-    frozenNote: "Kuncinya ditolak sampai dibuka lagi",
-    processes: "Proses gateway",
-    processesNote: (id: string) => `Yang menjawab: ${id}`,
-    byStatus: "Menurut hasil",
-    byCode: "Kesalahan menurut kode",
-    columns: { status: "Hasil", code: "Kode", calls: "Panggilan", share: "Bagian" },
-    noCalls: "Tidak ada panggilan dalam periode ini",
-    noErrors: "Tidak ada kesalahan dalam periode ini",
-  },
-  en: {
-    title: "Overview",
-    intro: "How the business is doing. Figures of the period count every process.",
-    overTime: "Day by day",
-    customers: "Customers",
-    active: "Active accounts",
-    period: "In this period",
-    revenue: "Revenue",
-    revenueNote: (charged: string, fees: string) => `${charged} from calls, ${fees} service fees`,
-    calls: "Calls",
-    callsNote: (failed: string, share: string) => `${failed} not successful (${share})`,
-    noFailures: "all of them successful",
-    topUps: "Top-ups",
-    topUpsNote: (count: string, one: boolean) => `${count} ${one ? "payment" : "payments"} credited`,
-    absorbed: "Absorbed",
-    absorbedNote: "What calls cost beyond what was held; customers are not charged for it",
-    adjusted: "Adjustments",
-    adjustedNote: "Given by operators, less what they took",
-    trial: "Trial credit",
-    trialNote: "Given to new accounts",
-    newAccounts: "New accounts",
-    newAccountsNote: (all: string) => `${all} in all`,
-    now: "Right now",
-    inFlight: "In flight",
-    inFlightNote: (open: string) => `in this process; ${open} open in all processes`,
-    held: "Held",
-    heldNote: "of customers' balances, for calls under way",
-    balances: "Customers' balances",
-    balancesNote: "What customers still have coming, held money included",
-    lag: "Ledger lag",
-    lagNote: (backlog: string) =>
-      `${backlog} entries of this process wait to be written. While writing fails for over 2 s, new calls are refused`,
-    lagUnknown: "This process's ledger does not answer",
-    frozen: "Frozen accounts",
-    frozenNote: "Their keys are refused until they are unfrozen",
-    processes: "Gateway processes",
-    processesNote: (id: string) => `Answered by ${id}`,
-    byStatus: "By outcome",
-    byCode: "Errors by code",
-    columns: { status: "Outcome", code: "Code", calls: "Calls", share: "Share" },
-    noCalls: "No calls in this period",
-    noErrors: "No errors in this period",
-  },
-})

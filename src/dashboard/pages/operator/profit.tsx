@@ -10,14 +10,23 @@ import { DateRange } from "../../components/date-field.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import type { Days } from "../../i18n/time.ts"
 import { ExchangeRates } from "./exchange-rates.tsx"
 import { OperatorPage, useDays } from "./frame.tsx"
-import { leaks, type ProfitGroup, profitGroups, shareOf } from "./price-margin.tsx"
-import { useProfitText } from "./profit-text.ts"
+import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
+
+/** What the profit page divides by. */
+const profitGroups = ["day", "model", "member", "account"] as const
+type ProfitGroup = (typeof profitGroups)[number]
+
+const leaks = ["usage_missing", "failed", "retries", "rerouted", "searches", "voided"] as const
+
+/** The margin as a share of the revenue; undefined without a revenue. */
+const shareOf = (sum: { readonly revenue_micro: number; readonly margin_micro: number }): number | undefined =>
+  sum.revenue_micro === 0 ? undefined : sum.margin_micro / sum.revenue_micro
 
 const profitQuery = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) =>
   queryOptions({

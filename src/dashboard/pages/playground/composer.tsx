@@ -11,9 +11,8 @@ import {
   useState,
 } from "react"
 import { Button, IconButton } from "../../components/button.tsx"
-import { indonesianFor } from "../../components/failure-words.ts"
-import { useFormat } from "../../i18n/format.ts"
-import { type Language, useLanguage } from "../../i18n/language.tsx"
+import { indonesianFor } from "../../components/text.ts"
+import { useFormat, type Language, useLanguage } from "../../i18n/language.tsx"
 import { type Asked, requestOf } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
 
@@ -166,13 +165,13 @@ export function Composer(props: ComposerProps) {
 }
 
 /** Images of one message, and of a conversation: what is asked later brings all images along. */
-export const MOST_IMAGES = 4
-export const MOST_IN_CONVERSATION = 12
+export const MAX_IMAGES = 4
+export const MAX_IN_CONVERSATION = 12
 
 /** Pixels of the longer side. */
 const EDGE = 1_568
 /** Bytes of a file that is read at all, and of one that is sent as it is. */
-const MOST_BYTES = 20 * 1024 * 1024
+const MAX_BYTES = 20 * 1024 * 1024
 const SMALL_BYTES = 400 * 1024
 const JPEG_QUALITY = 0.85
 
@@ -184,7 +183,7 @@ const IMAGE_TYPES = ["image/png", "image/jpeg", "image/webp", "image/gif"] as co
  * question.
  */
 async function imageOf(file: File): Promise<string | undefined> {
-  if (!(IMAGE_TYPES as readonly string[]).includes(file.type) || file.size > MOST_BYTES) return undefined
+  if (!(IMAGE_TYPES as readonly string[]).includes(file.type) || file.size > MAX_BYTES) return undefined
   let bitmap: ImageBitmap
   try {
     bitmap = await createImageBitmap(file)

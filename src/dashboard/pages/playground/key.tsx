@@ -6,13 +6,12 @@
 import { useQueryClient } from "@tanstack/react-query"
 import { KeyRound } from "lucide-react"
 import { type FormEvent, useCallback, useEffect, useRef, useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { keysQuery, useChange } from "../../api/queries.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
-import { keysQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { EmptyState, ErrorState } from "../../components/feedback.tsx"
 import { PasswordField } from "../../components/form.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import { usePlaygroundText } from "./text.ts"
 
 const TRIAL_BUDGET_MICRO = 5_000_000_000

@@ -9,10 +9,9 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Page } from "../../components/layout.tsx"
 import { firstModel } from "../quick-start/client.ts"
 import { CodeDialog, Settings, unwritten, useManner, type WrittenSettings } from "./settings.tsx"
-import { Composer, MOST_IMAGES, MOST_IN_CONVERSATION, useForecast } from "./composer.tsx"
-import { useConversation } from "./conversation.ts"
+import { Composer, MAX_IMAGES, MAX_IN_CONVERSATION, useForecast } from "./composer.tsx"
+import { HistoryDrawer, type KeptConversation, useConversation, useHistory } from "./conversation.tsx"
 import { Exchanges } from "./exchanges.tsx"
-import { HistoryDrawer, type KeptConversation, useHistory } from "./history.tsx"
 import { KeyChoice, KeyInUse, usePlaygroundKey } from "./key.tsx"
 import type { Words } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
@@ -126,7 +125,7 @@ function Chat({ models, asked }: ChatProps) {
             <Composer
               value={message}
               images={images}
-              room={model.supports_vision ? Math.min(MOST_IMAGES, MOST_IN_CONVERSATION - sent) : undefined}
+              room={model.supports_vision ? Math.min(MAX_IMAGES, MAX_IN_CONVERSATION - sent) : undefined}
               busy={busy}
               forecast={forecast}
               problem={problem ?? (blind ? text.blind : undefined)}

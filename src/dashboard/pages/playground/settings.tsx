@@ -3,9 +3,8 @@ import type { CatalogueModel } from "../../api/queries.ts"
 import { Dialog } from "../../components/dialog.tsx"
 import { Field, SelectField, TextField } from "../../components/form.tsx"
 import { CodeBlock, Tabs } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
-import { parseWhole } from "../../i18n/parse.ts"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { parseWhole } from "../../i18n/numbers.ts"
 import { perMillion } from "../models/choose.ts"
 import { type Asked, bodyOf, type Manner } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
@@ -22,8 +21,8 @@ export interface WrittenSettings {
 
 export const unwritten: WrittenSettings = { model: undefined, system: "", limit: "1024", temperature: "", topP: "" }
 
-const MOST_TEMPERATURE = 2
-const MOST_TOP_P = 1
+const MAX_TEMPERATURE = 2
+const MAX_TOP_P = 1
 
 /** What is typed, or undefined and why where this model does not allow it. */
 export function useManner(written: WrittenSettings, model: CatalogueModel) {
@@ -36,8 +35,8 @@ export function useManner(written: WrittenSettings, model: CatalogueModel) {
       limit === undefined || limit < 1 || limit > model.max_output_tokens
         ? text.limitWrong(format.number(model.max_output_tokens))
         : undefined,
-    temperature: isFraction(written.temperature, MOST_TEMPERATURE) ? undefined : text.fractionWrong(MOST_TEMPERATURE),
-    topP: isFraction(written.topP, MOST_TOP_P) ? undefined : text.fractionWrong(MOST_TOP_P),
+    temperature: isFraction(written.temperature, MAX_TEMPERATURE) ? undefined : text.fractionWrong(MAX_TEMPERATURE),
+    topP: isFraction(written.topP, MAX_TOP_P) ? undefined : text.fractionWrong(MAX_TOP_P),
   }
   const [name, why] = Object.entries(wrong).find(([, each]) => each !== undefined) ?? []
   const manner: Manner | undefined =

@@ -5,9 +5,8 @@ import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { Card } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { texts } from "../../i18n/language.tsx"
-import { deviceOf } from "./device.ts"
+import { useFormat, texts } from "../../i18n/language.tsx"
+import { deviceOf } from "./browser.ts"
 
 const ROWS = 20
 

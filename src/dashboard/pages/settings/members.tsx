@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { UserPlus } from "lucide-react"
 import { useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { useChange } from "../../api/queries.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -10,10 +10,18 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useRoleText } from "../../shell/role-text.ts"
-import { InviteDialog, type Link, LinkDialog, type Members, membersQuery, type Role, roleWords } from "./invite.tsx"
-import { useMembersText } from "./members-text.ts"
+import { useFormat } from "../../i18n/language.tsx"
+import { useRoleText } from "../../shell/text.ts"
+import {
+  InviteDialog,
+  type Link,
+  LinkDialog,
+  type Members,
+  membersQuery,
+  type Role,
+  roleWords,
+  useMembersText,
+} from "./memberships.tsx"
 
 type Member = Members["members"][number]
 type Invitation = Members["invitations"][number]

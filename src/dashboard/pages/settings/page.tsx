@@ -1,33 +1,31 @@
 /** The settings of the account: preferences, alerts, password, sessions, and its deletion. */
 import { Combobox } from "@base-ui/react/combobox"
-import { useQueryClient } from "@tanstack/react-query"
+import { useQueryClient, useQuery } from "@tanstack/react-query"
 import { Check, ChevronDown } from "lucide-react"
-import { useMemo } from "react"
-import { useChange } from "../../api/change.ts"
-import { accountQuery } from "../../api/queries.ts"
-import { CopyButton } from "../../components/button.tsx"
+import { useMemo, type FormEvent, useId, useState } from "react"
+import { useLocation } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { accountQuery, useChange, keysQuery } from "../../api/queries.ts"
+import { CopyButton, Button } from "../../components/button.tsx"
+import { Dialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
-import { Field } from "../../components/form.tsx"
+import { Field, PasswordField, TextField } from "../../components/form.tsx"
 import { Card, Facts, Page } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useLanguage } from "../../i18n/language.tsx"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { LegalLinks } from "../../shell/legal.tsx"
-import { LanguageSwitch, ThemeSwitch } from "../../shell/preferences.tsx"
-import { useAccount, useIsOwn, useMay } from "../../shell/session.tsx"
+import { LanguageSwitch, ThemeSwitch } from "../../shell/appearance.tsx"
+import { useAccount, useIsOwn, useMay, useSession } from "../../shell/session.tsx"
 import { Activity } from "./activity.tsx"
-import { changeAccount, EmailAlerts } from "./alerts.tsx"
-import { BreakerSettings } from "./breaker.tsx"
-import { Buyer } from "./buyer.tsx"
-import { DeleteAccount } from "./delete-account.tsx"
-import { DataExport, EmailChange } from "./password-form.tsx"
-import { SecondFactor } from "./second-factor.tsx"
+import { BreakerSettings, changeAccount, EmailAlerts, Buyer } from "./alerts.tsx"
+import { describeZone, timeZonesWith, zoneMatches, zoneName } from "./browser.ts"
 import { MembersCard } from "./members.tsx"
 import { Memberships } from "./memberships.tsx"
 import { Passkeys } from "./passkeys.tsx"
-import { PasswordChange, Sessions } from "./security.tsx"
+import { DataExport, EmailChange } from "./password-form.tsx"
+import { SecondFactor } from "./second-factor.tsx"
+import { PasswordChange, Sessions, usePasswordError } from "./security.tsx"
 import { useSettingsText } from "./text.ts"
 import { WebhookSettings } from "./webhook.tsx"
-import { describeZone, timeZonesWith, zoneMatches, zoneName } from "./time-zones.ts"
 
 export default function SettingsPage() {
   const text = useSettingsText()
@@ -165,5 +163,108 @@ function TimeZoneField() {
       </Combobox.Root>
       {change.error !== null && <ErrorState error={change.error} />}
     </>
+  )
+}
+
+/** The end of the account: what it takes with it is named, and it is asked for twice. */
+function DeleteAccount() {
+  const text = useSettingsText()
+  const [isOpen, setOpen] = useState(false)
+  return (
+    <Card title={text.danger}>
+      <div className="settings-danger">
+        <p className="settings-intro">{text.dangerIntro}</p>
+        <Button onClick={() => setOpen(true)}>{text.delete}</Button>
+      </div>
+      {isOpen && <DeleteDialog onClose={() => setOpen(false)} />}
+    </Card>
+  )
+}
+
+function DeleteDialog({ onClose }: { readonly onClose: () => void }) {
+  const text = useSettingsText()
+  const toasts = useToasts()
+  const { ended } = useSession()
+  const { email } = useAccount()
+  const [, navigate] = useLocation()
+  const passwordError = usePasswordError()
+  const form = useId()
+  const [typed, setTyped] = useState("")
+  const [password, setPassword] = useState("")
+  const [isUnlike, setUnlike] = useState(false)
+  const deletion = useChange({
+    mutationFn: () => unwrap(api.account.delete({ password })),
+    onSuccess: async () => {
+      await ended()
+      navigate("/sign-in")
+      toasts.done(text.deleted)
+    },
+  })
+  const wrong = passwordError(deletion.error)
+  const submit = (event: FormEvent) => {
+    event.preventDefault()
+    const isConfirmed = typed.trim().toLowerCase() === email.toLowerCase()
+    setUnlike(!isConfirmed)
+    if (isConfirmed && !deletion.isPending) deletion.mutate()
+  }
+  return (
+    <Dialog
+      title={text.deleteTitle}
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>{text.cancel}</Button>
+          <Button type="submit" form={form} kind="danger" busy={deletion.isPending}>
+            {text.deleteNow}
+          </Button>
+        </>
+      }
+    >
+      <Consequences />
+      <form id={form} className="settings-form" onSubmit={submit}>
+        {deletion.error !== null && wrong === undefined && <ErrorState error={deletion.error} />}
+        <TextField
+          label={text.confirm(email)}
+          error={isUnlike ? text.confirmWrong : undefined}
+          autoComplete="off"
+          autoCapitalize="none"
+          spellCheck={false}
+          required
+          data-autofocus
+          value={typed}
+          onChange={({ target }) => setTyped(target.value)}
+        />
+        <PasswordField
+          label={text.deletePassword}
+          autoComplete="current-password"
+          maxLength={256}
+          required
+          error={wrong}
+          value={password}
+          onChange={({ target }) => setPassword(target.value)}
+        />
+      </form>
+    </Dialog>
+  )
+}
+
+function Consequences() {
+  const text = useSettingsText()
+  const format = useFormat()
+  const { balance_micro: balance } = useAccount()
+  const keys = useQuery(keysQuery)
+  const active = keys.data?.keys.filter(({ status }) => status === "active").length
+  return (
+    <ul className="settings-consequences">
+      {active !== undefined && (
+        <li>{active === 0 ? text.deleteNoKeys : text.deleteKeys(format.number(active), active === 1)}</li>
+      )}
+      <li>{balance > 0 ? text.deleteBalance(format.rupiah(balance, "exact")) : text.deleteNoBalance}</li>
+      <li>{text.deleteSessions}</li>
+      <li>{text.deleteData}</li>
+      <li>
+        <strong>{text.deleteFinal}</strong>
+      </li>
+    </ul>
   )
 }

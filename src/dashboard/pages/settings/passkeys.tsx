@@ -1,20 +1,26 @@
 /** Passkeys of the account: added with the device at hand, named, and removed. */
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
-import { useChange } from "../../api/change.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { canUsePasskeys, makePasskey, passkeysQuery, proofOf, usePasskeyError } from "../../api/passkeys.ts"
-import { secondFactorQuery } from "../../api/queries.ts"
+import { secondFactorQuery, useChange } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
-import { deviceOf } from "./device.ts"
-import { CodeField, Codes, ProofDialog, type Typed, useFactorsChanged, useHasPasskey } from "./proof.tsx"
-import { useSecondFactorText } from "./second-factor-text.ts"
+import { deviceOf } from "./browser.ts"
+import {
+  CodeField,
+  Codes,
+  ProofDialog,
+  type Typed,
+  useFactorsChanged,
+  useHasPasskey,
+  useSecondFactorText,
+} from "./proof.tsx"
 import { usePasswordError } from "./security.tsx"
 
 const MOST = 10

@@ -1,9 +1,8 @@
 /** Cards with a form that takes the account's password: another e-mail address, and a file of all that is known of the account. */
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, type ReactNode, useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { aboutQuery, accountQuery, useChange } from "../../api/queries.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
-import { aboutQuery, accountQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { PasswordField, TextField } from "../../components/form.tsx"

@@ -1,7 +1,7 @@
 /** Two-step verification: an authenticator app that is set up with a QR code, and recovery codes, which are shown once. */
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { secondFactorQuery, useChange } from "../../api/queries.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { proofOf } from "../../api/passkeys.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
@@ -10,12 +10,18 @@ import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { formText, PasswordField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
-import { secondFactorQuery } from "../../api/queries.ts"
-import { CodeField, Codes, ProofDialog, type Typed, useFactorsChanged, useHasPasskey } from "./proof.tsx"
+import {
+  CodeField,
+  Codes,
+  ProofDialog,
+  type Typed,
+  useFactorsChanged,
+  useHasPasskey,
+  useSecondFactorText,
+} from "./proof.tsx"
 import { usePasswordError } from "./security.tsx"
-import { useSecondFactorText } from "./second-factor-text.ts"
 
 type Step = "password" | "codes" | "renew" | "remove"
 

@@ -1,18 +1,17 @@
 /** Who can get into the account: its password and its sessions. */
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, useState } from "react"
-import { useChange } from "../../api/change.ts"
 import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
-import { accountQuery } from "../../api/queries.ts"
+import { accountQuery, useChange } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { PasswordField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import { useAccount, useSession } from "../../shell/session.tsx"
-import { deviceOf } from "./device.ts"
+import { deviceOf } from "./browser.ts"
 import { useSettingsText } from "./text.ts"
 
 /** As the server counts: code points, so that an emoji counts once. */

@@ -2,7 +2,7 @@
 import { queryOptions, useQuery, useQueryClient } from "@tanstack/react-query"
 import { ShieldAlert } from "lucide-react"
 import { type FormEvent, useState } from "react"
-import { useChange } from "../../api/change.ts"
+import { useChange } from "../../api/queries.ts"
 import { api, unwrap } from "../../api/client.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -11,8 +11,8 @@ import { EmptyState, ErrorState, Skeleton, useToasts } from "../../components/fe
 import { TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
-import { useWebhookText } from "./webhook-text.ts"
+import { useFormat } from "../../i18n/language.tsx"
+import { useWebhookText } from "./text.ts"
 
 const webhookQuery = queryOptions({
   queryKey: ["webhook"],

@@ -2,18 +2,17 @@
 import { useQuery } from "@tanstack/react-query"
 import { CornerDownRight, Info, SearchX } from "lucide-react"
 import type { ReactNode } from "react"
-import { formatName } from "../../api/call-formats.ts"
 import { ApiFailure } from "../../api/client.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
 import { Drawer } from "../../components/dialog.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Facts } from "../../components/layout.tsx"
-import { Money, StatusTag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { formatName, Money, StatusTag } from "../../components/values.tsx"
+import { useFormat } from "../../i18n/language.tsx"
 import { useCallText } from "./call-text.ts"
 import { type CallDetail, callQuery, useKeyName } from "./data.ts"
 import { RefusedRecord } from "./refused.tsx"
-import { RunOfCall } from "./run.tsx"
+import { RunOfCall } from "./calls.tsx"
 
 interface CallDrawerProps {
   readonly requestId: string

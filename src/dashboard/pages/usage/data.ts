@@ -1,13 +1,13 @@
-/** The queries of the usage page, with the filters of its address, and the names of keys and formats. */
+/** The queries of the usage page, with the filters of its address, and the names of keys, formats and series. */
 import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useCallback, useMemo } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { namedKeysQuery, runsPage } from "../../api/queries.ts"
 import { useRangeName } from "../../components/date-field.tsx"
+import { useFormat } from "../../i18n/language.tsx"
 import { daysBefore } from "../../i18n/time.ts"
-import { useStatusText } from "../../components/values.tsx"
-import { formatName } from "../../api/call-formats.ts"
-import { type Split, type View } from "./address.ts"
+import { useStatusText, formatName } from "../../components/values.tsx"
+import type { Show, Split, View } from "./address.ts"
 import { type CallList, joined, longer, toTheNewest } from "./call-list.ts"
 import { useUsageText } from "./text.ts"
 
@@ -192,5 +192,25 @@ export function useGroupName(split: Split | undefined): (group: string) => strin
   return useCallback(
     (group) => (split === "key" ? keyName(group) : split === "format" ? formatName(group) : group),
     [split, keyName],
+  )
+}
+
+/** The names of the series of a figure. */
+export function useSeriesNames(show: Show, split: Split | undefined) {
+  const text = useUsageText()
+  const format = useFormat()
+  const group = useGroupName(split)
+  return useMemo(
+    () => ({
+      whole: text.captions[show],
+      ok: text.ok,
+      failed: text.failedSeries,
+      median: text.median,
+      slow: text.slow,
+      buckets: text.buckets,
+      others: (count: number) => text.others(format.number(count)),
+      group,
+    }),
+    [text, format, show, group],
   )
 }

@@ -1,9 +1,10 @@
 /** Sums over time as series of a chart: a value for each step, steps without calls included, and one series for each group. */
 import type { Series as ChartSeries } from "../../components/chart.tsx"
-import { TOLD_APART } from "../../components/looks.ts"
+import { TOLD_APART } from "../../components/values.tsx"
 import { dayCount, daysOf } from "../../i18n/time.ts"
 import type { Show, View } from "./address.ts"
 import type { Sum } from "./data.ts"
+import type { Format } from "../../i18n/language.tsx"
 
 /** The groups that the API counts in: days, or hours as 2026-11-20T09:00. */
 export function stepsOf({ days, step }: View): readonly string[] {
@@ -118,4 +119,21 @@ export function splitSeries(
 export function beforeSeries(sums: readonly Sum[], steps: readonly string[], show: Show, name: string): ChartSeries {
   const byStep = new Map(sums.map((sum) => [sum.group, values[show](sum)]))
   return { name, values: steps.map((step) => byStep.get(step) ?? (canBeAdded(show) ? 0 : null)) }
+}
+
+/** Days and hours are already in the account's time zone. */
+export function stepLabel(step: string, format: Format): string {
+  const day = format.shortDay(step.slice(0, 10))
+  return step.length === 10 ? day : `${day}, ${step.slice(11)}`
+}
+
+export function unitOf(show: Show, format: Format): (value: number) => string {
+  const count = (value: number) => format.number(Math.round(value))
+  return {
+    spend: (micro: number) => format.rupiah(Math.round(micro)),
+    tokens: count,
+    calls: count,
+    cache: format.percent,
+    latency: format.duration,
+  }[show]
 }

@@ -1,13 +1,16 @@
-/** One top-up: its QR code while it can be paid, then its outcome. It changes by itself when the payment arrives. */
+/**
+ * One top-up: its QR code while it can be paid, then its outcome, which changes by itself when the payment arrives; and its receipt.
+ */
 import { useQuery } from "@tanstack/react-query"
-import { ArrowLeft, CircleCheck, Clock, QrCode, Undo2 } from "lucide-react"
+import { ArrowLeft, CircleCheck, Clock, QrCode, Undo2, Download, Printer } from "lucide-react"
 import { Link, useParams } from "wouter"
 import { ApiFailure } from "../../api/client.ts"
 import { aboutQuery } from "../../api/queries.ts"
-import { ButtonLink, ContactLink, CopyButton } from "../../components/button.tsx"
+import { Logo } from "../../shell/appearance.tsx"
+import { ButtonLink, ContactLink, CopyButton, Button, DownloadLink } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Facts, Page } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat, useTimeZone } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
 import { useShellText } from "../../shell/text.ts"
 import { CheckPayment, PayByQr } from "./pay-by-qr.tsx"
@@ -50,7 +53,7 @@ export default function PaymentPage() {
 }
 
 /** The address of a top-up that does not exist, or belongs to another account. */
-export function NotThere({ error, retry }: { readonly error: Error; readonly retry: () => unknown }) {
+function NotThere({ error, retry }: { readonly error: Error; readonly retry: () => unknown }) {
   const text = useWalletText()
   const shell = useShellText()
   if (!(error instanceof ApiFailure) || error.code !== "resource.not_found") {
@@ -172,3 +175,89 @@ const Copied = ({ text, what }: { readonly text: string; readonly what: string }
     <CopyButton text={text} what={what} />
   </span>
 )
+
+/** The receipt of a paid top-up, for printing: on paper there is only the receipt. */
+export function ReceiptPage() {
+  const text = useWalletText()
+  const { id = "" } = useParams()
+  const { data: topUp, error, refetch } = useQuery(topUpQuery(id))
+  return (
+    <Page
+      key={topUp?.status}
+      title={text.receiptTitle}
+      actions={
+        <>
+          <ButtonLink to={`/wallet/${id}`} kind="quiet" icon={<ArrowLeft />}>
+            {text.topUp}
+          </ButtonLink>
+          {topUp?.status === "paid" && (
+            <DownloadLink href={`/top-ups/${id}/receipt.pdf`} icon={<Download />}>
+              {text.pdf}
+            </DownloadLink>
+          )}
+          {topUp?.status === "paid" && (
+            <Button kind="primary" icon={<Printer />} onClick={() => window.print()}>
+              {text.print}
+            </Button>
+          )}
+        </>
+      }
+    >
+      {topUp !== undefined ? (
+        topUp.status === "paid" ? (
+          <Receipt topUp={topUp} />
+        ) : (
+          <EmptyState title={text.notPaid} action={<ButtonLink to={`/wallet/${id}`}>{text.toPayment}</ButtonLink>}>
+            {text.notPaidHint}
+          </EmptyState>
+        )
+      ) : error === null ? (
+        <Skeleton lines={8} />
+      ) : (
+        <NotThere error={error} retry={refetch} />
+      )}
+    </Page>
+  )
+}
+
+function Receipt({ topUp }: { readonly topUp: TopUp }) {
+  const text = useWalletText()
+  const format = useFormat()
+  const zone = useTimeZone()
+  const account = useAccount()
+  const methodName = useMethodName()
+  const { id, provider, reference, paid_at: paid, breakdown } = topUp
+  const facts: readonly (readonly [string, string])[] = [
+    [text.number, id],
+    ...(paid === null ? [] : [[text.paidAt, format.dateTime(paid)] as const]),
+    [text.receiptFor, account.email],
+    [text.account, account.id],
+    [text.method, methodName(provider)],
+    ...(reference === null || reference === id ? [] : [[text.reference, reference] as const]),
+  ]
+  return (
+    <article className="top-up-receipt card" aria-label={text.receiptOf}>
+      <header>
+        <Logo />
+        <div>
+          <p className="top-up-receipt-product">Loket</p>
+          <h2>{text.receiptOf}</h2>
+        </div>
+      </header>
+      <dl className="top-up-receipt-facts">
+        {facts.map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+      </dl>
+      <BreakdownLines breakdown={breakdown} />
+      <RefundLines refunds={topUp.refunds} />
+      <footer>
+        <p>{text.receiptFoot}</p>
+        <p>{text.zone(zone)}</p>
+      </footer>
+    </article>
+  )
+}

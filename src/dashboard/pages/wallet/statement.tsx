@@ -9,10 +9,10 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
-import { useFormat, useTimeZone } from "../../i18n/format.ts"
+import { useFormat, useTimeZone } from "../../i18n/language.tsx"
 import { dayIn } from "../../i18n/time.ts"
 import { useKeyName } from "../usage/data.ts"
-import { useStatementText } from "./statement-text.ts"
+import { useStatementText } from "./text.ts"
 
 const statementQuery = (month: string) =>
   queryOptions({

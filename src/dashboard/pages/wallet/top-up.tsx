@@ -2,7 +2,7 @@
 import { queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/format.ts"
+import { useFormat } from "../../i18n/language.tsx"
 import { useWalletText } from "./text.ts"
 
 /** Decisions §10. */

@@ -1,4 +1,106 @@
-import { texts } from "../../i18n/language.tsx"
+/** The latest reconciliations and what they found, as the page of the books shows them; and that page's query and words. */
+import { Link } from "wouter"
+import { api, unwrap } from "../../api/client.ts"
+import { DataTable } from "../../components/data-table.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
+import { Card } from "../../components/layout.tsx"
+import { Tag } from "../../components/values.tsx"
+import { texts, useFormat } from "../../i18n/language.tsx"
+import { at } from "./frame.tsx"
+
+/** A page of flagged records. It has the sums and the reconciliations too. */
+export const billingPage = (cursor: string | undefined) =>
+  unwrap(api.operator["billing-health"].get({ query: at(cursor) }))
+export type BillingHealth = Awaited<ReturnType<typeof billingPage>>
+type Run = BillingHealth["reconciliation"]["runs"][number]
+type Difference = BillingHealth["reconciliation"]["differences"][number]
+
+/** The latest reconciliations. */
+export function Runs({ runs }: { readonly runs: readonly Run[] }) {
+  const text = useBillingText()
+  const format = useFormat()
+  const { runColumns: heads } = text
+  const outcome = ({ ended_at: ended, differences }: Run) => {
+    if (ended === null) return <Tag>{text.running}</Tag>
+    if (differences === null || differences === 0) return <Tag tone="good">{text.clean}</Tag>
+    return <Tag tone="bad">{text.differing(format.number(differences))}</Tag>
+  }
+  return (
+    <Card title={text.runs} flush>
+      <DataTable
+        caption={text.runs}
+        rows={runs}
+        rowKey={({ id }) => String(id)}
+        empty={<EmptyState title={text.noRuns}>{text.noRunsHint}</EmptyState>}
+        columns={[
+          { id: "started", head: heads.started, names: true, cell: (run) => format.dateTime(run.started_at) },
+          { id: "outcome", head: heads.outcome, cell: outcome },
+          {
+            id: "took",
+            head: heads.took,
+            numeric: true,
+            cell: ({ started_at: from, ended_at: to }) =>
+              to === null ? "–" : format.duration(Date.parse(to) - Date.parse(from)),
+          },
+          {
+            id: "not-compared",
+            head: heads.notCompared,
+            numeric: true,
+            cell: ({ not_compared: count }) => (count === null ? "–" : format.number(count)),
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+export function Differences({ differences }: { readonly differences: readonly Difference[] }) {
+  const text = useBillingText()
+  const { differenceColumns: heads } = text
+  return (
+    <Card title={text.differences} flush>
+      <DataTable
+        caption={text.differences}
+        rows={differences}
+        rowKey={({ id }) => String(id)}
+        empty={text.noDifferences}
+        columns={[
+          { id: "claim", head: heads.claim, names: true, cell: ({ claim }) => claim },
+          {
+            id: "state",
+            head: heads.state,
+            cell: ({ mended }) => (mended ? <Tag tone="good">{text.mended}</Tag> : <Tag tone="bad">{text.open}</Tag>),
+          },
+          {
+            id: "account",
+            head: heads.account,
+            cell: ({ account_id: id }) =>
+              id === null ? (
+                text.house
+              ) : (
+                <Link href={`/operator/accounts/${id}`}>
+                  <code>{id}</code>
+                </Link>
+              ),
+          },
+          {
+            id: "figures",
+            head: heads.figures,
+            cell: ({ figures }) => <code className="operator-figures">{figuresText(figures)}</code>,
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+/** The reconciliation's own names and exact numbers. */
+const figuresText = (figures: unknown): string =>
+  typeof figures === "object" && figures !== null
+    ? Object.entries(figures)
+        .map(([name, value]) => `${name}: ${String(value)}`)
+        .join(", ")
+    : String(figures)
 
 export const useBillingText = texts({
   id: {

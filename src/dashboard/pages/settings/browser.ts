@@ -1,4 +1,4 @@
-/** The time zones that the browser knows, with their common names. */
+/** What the page asks of the browser: the time zones that it knows, and what it calls itself. */
 import type { Language } from "../../i18n/language.tsx"
 
 /** All time zones, and the account's own if the browser does not know it. */
@@ -44,3 +44,34 @@ function named(zone: string, locale: string, timeZoneName: "shortOffset" | "shor
     return ""
   }
 }
+
+/** In this order: many claim to be those below them too. */
+const BROWSERS = [
+  ["Edge", /\bEdg(?:e|A|iOS)?\//],
+  ["Opera", /\bOPR\//],
+  ["Samsung Internet", /\bSamsungBrowser\//],
+  ["Firefox", /\b(?:Firefox|FxiOS)\//],
+  ["Chrome", /\b(?:HeadlessChrome|Chrome|CriOS)\//],
+  ["Safari", /\bSafari\//],
+  ["curl", /^curl\//],
+] as const
+
+const SYSTEMS = [
+  ["iPhone", /\biPhone\b/],
+  ["iPad", /\biPad\b/],
+  ["Android", /\bAndroid\b/],
+  ["ChromeOS", /\bCrOS\b/],
+  ["Windows", /\bWindows\b/],
+  ["macOS", /\bMac OS X\b/],
+  ["Linux", /\bLinux\b/],
+] as const
+
+interface Device {
+  readonly browser: string | undefined
+  readonly system: string | undefined
+}
+
+export const deviceOf = (userAgent: string): Device => ({
+  browser: BROWSERS.find(([, pattern]) => pattern.test(userAgent))?.[0],
+  system: SYSTEMS.find(([, pattern]) => pattern.test(userAgent))?.[0],
+})
