@@ -155,7 +155,7 @@ export type Config = { readonly [Name in keyof typeof settings]: Static<(typeof 
 }
 
 /** Of the largest body: one account alone may hold half of seven eighths (src/gateway/body-bytes.ts). */
-const LEAST_BODY_MEMORY = 16 / 7
+const MIN_BODY_MEMORY = 16 / 7
 
 /** The configuration, or one line for each wrong variable. */
 export function readConfig(environment: Readonly<Record<string, string | undefined>>): Config | string[] {
@@ -192,7 +192,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     )
   }
   const { MAX_BODY_BYTES: largest, BODY_MEMORY_BYTES: memory } = values
-  if (typeof largest === "number" && typeof memory === "number" && memory < LEAST_BODY_MEMORY * largest) {
+  if (typeof largest === "number" && typeof memory === "number" && memory < MIN_BODY_MEMORY * largest) {
     problems.push(`BODY_MEMORY_BYTES is ${memory}; it must be at least 16/7 of MAX_BODY_BYTES, which is ${largest}`)
   }
   if (problems.length === 0 && values["DATABASE_URL"] === undefined && workersOf(values as Pick<Config, "WORKERS">) > 1)
@@ -263,9 +263,9 @@ function allowed(schema: TSchema): string {
 
 /** How many processes serve; `auto` is one for each core that this one may use. */
 export const workersOf = ({ WORKERS }: Pick<Config, "WORKERS">): number =>
-  WORKERS === "auto" ? Math.min(MOST_WORKERS, availableParallelism()) : Number(WORKERS)
+  WORKERS === "auto" ? Math.min(MAX_WORKERS, availableParallelism()) : Number(WORKERS)
 
-const MOST_WORKERS = 256
+const MAX_WORKERS = 256
 
 /** Every variable that is read, but for those that other files name. */
 export const variableNames: readonly string[] = Object.keys({ ...settings, ...options })

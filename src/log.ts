@@ -15,16 +15,29 @@ export interface Log {
 const levels: readonly Level[] = ["debug", "info", "warn", "error"]
 
 export function createLog(least: Level, write: (line: string, level: Level) => void): Log {
+  const timestamp = timestamps()
   const at = (level: Level) => {
     if (levels.indexOf(level) < levels.indexOf(least)) return () => {}
     return (event: string, fields?: Fields) => {
       // Fields are not copied: the text of an object of them is gone on with.
       const more = fields === undefined ? "{}" : JSON.stringify(fields)
-      const head = `{"time":"${new Date().toISOString()}","level":"${level}","event":${JSON.stringify(event)}`
+      const head = `{"time":"${timestamp()}","level":"${level}","event":${JSON.stringify(event)}`
       write(more === "{}" ? `${head}}\n` : `${head},${more.slice(1)}\n`, level)
     }
   }
   return { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error") }
+}
+
+/** The time in ISO 8601. Lines of one millisecond share its text. */
+function timestamps(): () => string {
+  let at = Number.NaN
+  let text = ""
+  return () => {
+    const now = Date.now()
+    if (now !== at) text = new Date(now).toISOString()
+    at = now
+    return text
+  }
 }
 
 /** The same log, whose warnings and errors are counted too, whatever of them is written. */

@@ -5,12 +5,17 @@
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { besideGateways, openPayments, type Payments } from "./payments/open.ts"
-import { firstRequestId } from "./http/request-id.ts"
-import { CLAIM_MS, type Progress } from "./reconciliation/books.ts"
+import { firstRequestId } from "./http/edge.ts"
 import { Daily } from "./reconciliation/daily.ts"
-import { differencesIn } from "./reconciliation/finding.ts"
-import { reconcile, type ReconcileParts } from "./reconciliation/reconcile.ts"
-import { reportJson, reportText } from "./reconciliation/report.ts"
+import { differencesIn } from "./reconciliation/claim.ts"
+import {
+  CLAIM_MS,
+  type Progress,
+  reconcile,
+  type ReconcileParts,
+  reportJson,
+  reportText,
+} from "./reconciliation/reconcile.ts"
 import { accountStore } from "./store/accounts.ts"
 import type { Database } from "./store/database.ts"
 import { openExisting } from "./store/open.ts"

@@ -2,7 +2,6 @@
  * Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
  * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
  */
-import { ownCommand } from "./own-command.ts"
 
 const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 /** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
@@ -24,3 +23,11 @@ const environment = (): Record<string, string> =>
   Object.fromEntries(
     Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   )
+
+/** How this process was started, to start it again: the program with its arguments, from source or compiled. */
+export function ownCommand(): readonly string[] {
+  const { execPath, execArgv, argv } = process
+  // In a compiled binary the second argument is the path inside it, which a new process adds by itself.
+  const compiled = argv[1]?.startsWith("/$bunfs/") === true
+  return [execPath, ...(compiled ? argv.slice(2) : [...execArgv, ...argv.slice(1)])]
+}

@@ -100,7 +100,7 @@ test("every fault that torture strikes with is on the page on reliability", asyn
 })
 
 /** Headings by name, each with its numbered points; a section of the decisions goes by its number too. */
-async function placesOf(path: string): Promise<Map<string, Set<string>>> {
+async function secretSourceNames(path: string): Promise<Map<string, Set<string>>> {
   const places = new Map<string, Set<string>>()
   let points = new Set<string>()
   for (const line of (await read(path)).split("\n")) {
@@ -115,9 +115,9 @@ async function placesOf(path: string): Promise<Map<string, Set<string>>> {
   return places
 }
 
-const decisions = await placesOf("docs/spec/decisions.md")
-const specification = await placesOf("docs/spec/gateway-api.md")
-const wire = await placesOf("docs/spec/wire.md")
+const decisions = await secretSourceNames("docs/spec/decisions.md")
+const specification = await secretSourceNames("docs/spec/gateway-api.md")
+const wire = await secretSourceNames("docs/spec/wire.md")
 
 /** The citations in a text that lead nowhere. Lines of a comment are read as one. */
 function lostCitations(text: string): string[] {

@@ -14,36 +14,17 @@ const ranks: readonly (readonly string[])[] = [
   [
     "actors/period.ts",
     "actors/share.ts",
-    "actors/window-counts.ts",
     "actors/lease.ts",
-    "actors/waiting-holds.ts",
-    "actors/presence.ts",
-    "actors/turns.ts",
+    "actors/fair-queue.ts",
     "actors/reads.ts",
     "actors/pool.ts",
-    "actors/circuit.ts",
   ],
   ["actors/window.ts", "actors/leased-purse.ts", "actors/batch.ts"],
-  [
-    "actors/budget.ts",
-    "actors/counted-window.ts",
-    "actors/key-calendar.ts",
-    "actors/ledger-lane.ts",
-    "actors/capacity.ts",
-  ],
+  ["actors/budget.ts", "actors/counted-window.ts", "actors/ledger-lane.ts", "actors/backend.ts"],
   ["actors/key-windows.ts"],
   ["actors/key-record.ts"],
-  ["actors/key-command.ts"],
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/run.ts", "actors/slots.ts"],
-  [
-    "src/event-stream.ts",
-    "src/failure",
-    "src/config.ts",
-    "src/every.ts",
-    "src/legal",
-    "src/log.ts",
-    "src/own-command.ts",
-  ],
+  ["src/event-stream.ts", "src/failure", "src/config.ts", "src/every.ts", "src/legal", "src/log.ts"],
   ["src/language", "src/request-limit.ts", "src/systemd.ts", "src/idempotency-key.ts"],
   ["src/search", "src/mail", "src/pdf", "src/webhooks"],
   ["src/catalogue", "src/wire", "src/simulator"],
@@ -66,7 +47,7 @@ const isPage = (file: string) => file.startsWith("src/dashboard/") && !file.star
 const sharedLeaf = "src/event-stream.ts"
 
 /** Beside the tests and the benches. */
-const simulatorUsers = ["src/command/serve.ts", "src/command/simulator.ts"]
+const simulatorUsers = ["src/command/serve.ts"]
 
 const rankOf = new Map(ranks.flatMap((rooms, rank) => rooms.map((room) => [room, rank] as const)))
 const root = join(import.meta.dir, "..")

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { CombinedMetrics } from "../src/workers/combined-metrics.ts"
+import { CombinedMetrics } from "../src/workers/worker-process.ts"
 import { startTestGateway } from "./gateway/harness.ts"
 import { scratchDirectory } from "./processes/dev-process.ts"
 

@@ -5,18 +5,17 @@
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import type { AccountChange, OwnedKey } from "../store/account-settings.ts"
-import type { Account, AccountStore, FirstSteps, Whereabouts } from "../store/accounts.ts"
+import type { Account, AccountStore, FirstSteps, ClientInfo } from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
 import { type SecondFactorStore, type SignInStep, STEP_MINUTES } from "../store/second-factors.ts"
-import type { MemberRole } from "../store/member-roles.ts"
+import type { MemberRole } from "../store/members.ts"
 import type { LookedAt, SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, TimeZone } from "./fields.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
-import { judgePassword, type Passwords } from "./password.ts"
-import { networkOf } from "./network.ts"
+import { verifyPassword, type Passwords } from "./password.ts"
 import type { OwnerMail } from "./owner-mail.ts"
-import { createSessionToken, hashSessionToken } from "./session-token.ts"
-import type { SignUps, SlowDown } from "./pace.ts"
+import { createSessionToken, hashSessionToken } from "./bearer-tokens.ts"
+import { networkOf, type SignUpLimiter, type PasswordThrottle } from "./rate-limits.ts"
 
 /** What a session's token stands for, and which account a call of it is about. */
 export interface Session {
@@ -46,7 +45,7 @@ export interface SignedIn {
 }
 
 /** The password was right; the account's second factor is still asked for. */
-export interface HalfSignedIn {
+export interface AwaitingSecondFactor {
   readonly step: string
   readonly hasPasskey: boolean
   readonly expiresAt: Date
@@ -63,16 +62,16 @@ export interface SignUp extends Credentials {
 }
 
 /** From where a password is tried, and the session that a new one replaces. */
-export interface Visitor extends Whereabouts {
+export interface Visitor extends ClientInfo {
   readonly replaces?: string | undefined
 }
 
-export interface AccountsParts {
+export interface AccountsOptions {
   readonly accounts: AccountStore
   readonly sessions: SessionStore
   readonly passwords: Passwords
-  readonly slowDown: SlowDown
-  readonly signUps: SignUps
+  readonly slowDown: PasswordThrottle
+  readonly signUps: SignUpLimiter
   readonly mail: OwnerMail
   readonly factors: SecondFactorStore
   /** Operators have their routes in sessions alone in which they have shown a second factor. */
@@ -82,13 +81,13 @@ export interface AccountsParts {
 }
 
 export class Accounts {
-  readonly #parts: AccountsParts
+  readonly #parts: AccountsOptions
 
-  constructor(parts: AccountsParts) {
+  constructor(parts: AccountsOptions) {
     this.#parts = parts
   }
 
-  async signUp({ email, password, agreedVersion }: SignUp, from: Whereabouts): Promise<SignedIn | Failure> {
+  async signUp({ email, password, agreedVersion }: SignUp, from: ClientInfo): Promise<SignedIn | Failure> {
     const admitted = await this.#parts.signUps.admit(from.address)
     if (admitted instanceof Failure) return admitted
     // The answer shows that an address is taken; whoever tries one after the other waits, as at the sign-in.
@@ -100,7 +99,7 @@ export class Accounts {
     if (attempt instanceof Failure) return attempt
     const passwordHash = await this.#parts.passwords.hash(password, networkOf(from.address))
     if (passwordHash instanceof Failure) {
-      attempt.unjudged()
+      attempt.notChecked()
       return passwordHash
     }
     const { token, hash } = createSessionToken()
@@ -122,12 +121,12 @@ export class Accounts {
     return { account, token }
   }
 
-  async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignedIn | HalfSignedIn | Failure> {
+  async signIn({ email, password }: Credentials, visitor: Visitor): Promise<SignedIn | AwaitingSecondFactor | Failure> {
     const address = email.normalize("NFC")
     const found = await this.#parts.accounts.credentialsOf(address, networkOf(visitor.address))
-    const judged = await judgePassword(this.#parts, { found, password, email: address, address: visitor.address })
-    if (judged instanceof Failure) return judged
-    if (!judged || found === undefined) return wrongCredentials()
+    const verified = await verifyPassword(this.#parts, { found, password, email: address, address: visitor.address })
+    if (verified instanceof Failure) return verified
+    if (!verified || found === undefined) return wrongCredentials()
 
     const step = { accountId: found.id, email: found.email, passwordHash: found.passwordHash }
     if (found.hasFactor) {
@@ -158,7 +157,7 @@ export class Accounts {
   }
 
   /** A session about the person's own account; what it looks at is another step (`whoseAccount`). */
-  async session(token: string, from: Whereabouts): Promise<Session | Failure> {
+  async session(token: string, from: ClientInfo): Promise<Session | Failure> {
     const tokenHash = hashSessionToken(token)
     if (tokenHash === undefined) return new Failure("auth.unauthorized")
     const owner = await this.#parts.sessions.ownerOf(tokenHash, shown(from))
@@ -269,9 +268,14 @@ export class Accounts {
   async confirm(session: Session, password: string, visitor: Visitor): Promise<string | Failure> {
     const found = await this.#parts.accounts.credentialsById(session.accountId, networkOf(visitor.address))
     if (found === undefined) return new Failure("auth.unauthorized")
-    const judged = await judgePassword(this.#parts, { found, password, email: found.email, address: visitor.address })
-    if (judged instanceof Failure) return judged
-    return judged ? found.passwordHash : wrongPassword()
+    const verified = await verifyPassword(this.#parts, {
+      found,
+      password,
+      email: found.email,
+      address: visitor.address,
+    })
+    if (verified instanceof Failure) return verified
+    return verified ? found.passwordHash : wrongPassword()
   }
 
   #inForce(keys: readonly OwnedKey[]): Promise<void | Failure> {
@@ -283,7 +287,7 @@ export class Accounts {
 export const accountFrozen = (): Failure => new Failure("auth.account_frozen")
 
 /** A browser may call itself anything, at any length. */
-const shown = ({ address, userAgent }: Whereabouts): Whereabouts => ({
+const shown = ({ address, userAgent }: ClientInfo): ClientInfo => ({
   address,
   userAgent: userAgent.replaceAll(/\p{Cc}/gu, " ").slice(0, 300),
 })

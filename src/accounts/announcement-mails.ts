@@ -2,6 +2,8 @@
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import type { Mail } from "../mail/mailer.ts"
 import type { Language } from "../store/account-settings.ts"
+import type { AnnouncementStore } from "../store/announcements.ts"
+import { DatabaseUnavailable } from "../store/database.ts"
 
 type Text = Omit<Mail, "to">
 
@@ -23,7 +25,7 @@ interface Change {
 }
 
 /** A mail is read; who uses more models than this sees the others in the dashboard. */
-const MOST_TOLD = 30
+const MAX_TOLD = 30
 
 /** `data` is what `src/store/announcements.ts` puts into the mail. Undefined for a kind that is no announcement. */
 export function announcementMail(
@@ -36,19 +38,19 @@ export function announcementMail(
   const [first] = changes
   const said = first && text.kinds[kind]?.(changes.length, first, written(language, String(data["time_zone"])))
   if (said === undefined) return undefined
-  const told = changes.slice(0, MOST_TOLD).map((change) => said.item(change))
-  const more = changes.length - MOST_TOLD
+  const told = changes.slice(0, MAX_TOLD).map((change) => said.item(change))
+  const more = changes.length - MAX_TOLD
   const items = [...told, ...(more > 0 ? [text.more(more)] : [])].map((item) => `- ${item}`).join("\n\n")
   return { subject: said.subject, text: `${text.hello},\n\n${said.intro}\n\n${items}\n\n${said.end}\n` }
 }
 
-interface Said {
+interface AnnouncementText {
   readonly subject: string
   readonly intro: string
   readonly item: (change: Change) => string
   readonly end: string
 }
-type Kind = (count: number, first: Change, write: ReturnType<typeof written>) => Said
+type Kind = (count: number, first: Change, write: ReturnType<typeof written>) => AnnouncementText
 interface Texts {
   readonly hello: string
   readonly more: (count: number) => string
@@ -222,4 +224,51 @@ mail.`,
       }),
     },
   },
+}
+
+/** Announces prices and retirements to who used the models, a batch of accounts at a time. Milliseconds. */
+const ACCOUNTS = 200
+const FEWER = 5
+/** Of one look; the next one goes on from there. */
+const LOOK_MS = 20_000
+
+export class Announcements {
+  readonly #store: AnnouncementStore
+  readonly #sendsMail: boolean
+  #stopped = false
+  /** Fewer where accounts have so much usage that a batch takes too long. */
+  #accounts = ACCOUNTS
+
+  constructor(store: AnnouncementStore, sendsMail: boolean) {
+    this.#store = store
+    this.#sendsMail = sendsMail
+  }
+
+  /** Finds what is to be announced, and writes the mails of some accounts. */
+  async look(): Promise<void> {
+    // Without a mail server nothing is written that nobody would send.
+    if (!this.#sendsMail) return
+    const until = performance.now() + LOOK_MS
+    const isOver = () => this.#stopped || performance.now() > until
+    await this.#store.look()
+    // Those who were told something that is no longer true come first.
+    while (!isOver() && (await this.#store.takeBackNext(ACCOUNTS)));
+    while (!isOver() && (await this.#tellNext()));
+  }
+
+  stop(): void {
+    this.#stopped = true
+  }
+
+  async #tellNext(): Promise<boolean> {
+    try {
+      const goesOn = await this.#store.tellNext(this.#accounts)
+      this.#accounts = Math.min(ACCOUNTS, this.#accounts * FEWER)
+      return goesOn
+    } catch (error) {
+      if (!(error instanceof DatabaseUnavailable) || this.#accounts === 1) throw error
+      this.#accounts = Math.max(1, Math.floor(this.#accounts / FEWER))
+      return true
+    }
+  }
 }

@@ -1,12 +1,17 @@
 /** What an owner sets against spending that runs away, and the warnings of it. */
 import { Failure } from "../failure/failure.ts"
-import { purseOf } from "../store/breaker-purses.ts"
-import type { AccountBreaker, Breaker, BreakerStore, ShownAccountBreaker } from "../store/breakers.ts"
-import type { SpendingAlert, SpendingAlertStore } from "../store/spending-alerts.ts"
+import {
+  type AccountBreaker,
+  type Breaker,
+  type BreakerStore,
+  purseOf,
+  type ShownAccountBreaker,
+} from "../store/breakers.ts"
+import type { SpendingAlert, SpendingAlertStore } from "../store/alerts.ts"
 import type { Session } from "./accounts.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 
-export interface BreakersParts {
+export interface BreakersOptions {
   readonly store: BreakerStore
   readonly alerts: Pick<SpendingAlertStore, "list" | "dismiss">
   readonly accountChanged: AccountChanged
@@ -21,9 +26,9 @@ export interface BreakerView extends ShownAccountBreaker {
 }
 
 export class Breakers {
-  readonly #parts: BreakersParts
+  readonly #parts: BreakersOptions
 
-  constructor(parts: BreakersParts) {
+  constructor(parts: BreakersOptions) {
     this.#parts = parts
   }
 

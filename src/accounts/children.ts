@@ -10,18 +10,18 @@ import type { WindowView } from "../../actors/window.ts"
 import { Failure } from "../failure/failure.ts"
 import type { KeyChange, KeyPage } from "../store/api-keys.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
+import type { KeyName } from "../store/account-settings.ts"
 import type { KeyBudget, KeyRecord } from "../store/key-rows.ts"
-import type { KeyName } from "../store/key-secrets.ts"
-import { type ManagementToken, type ManagementTokenStore, MOST_TOKENS } from "../store/management-tokens.ts"
+import { type ManagementToken, type ManagementTokenStore, MAX_TOKENS } from "../store/management-tokens.ts"
 import { accountFrozen } from "./accounts.ts"
-import { apiKeyHints, checkToken, createToken, hashApiKey, TOKEN_PREFIX } from "./api-key.ts"
+import { apiKeyHints, checkToken, createToken, hashApiKey, TOKEN_PREFIX } from "./bearer-tokens.ts"
 import type { AccountChanged } from "./in-force.ts"
-import type { Keys, KeyWishes } from "./keys.ts"
+import type { Keys, KeySettings } from "./keys.ts"
 
 /** Of one token, all processes together: a thousand children are made in a few minutes. */
 export const USES_A_MINUTE = 300
 /** Tokens whose uses are remembered; more than come within a minute. */
-export const MOST_MANAGERS = 10_000
+export const MAX_MANAGERS = 10_000
 
 /** Whoever came with a token. */
 export interface Manager {
@@ -31,7 +31,7 @@ export interface Manager {
   readonly keyId: string
 }
 
-export interface ChildrenParts {
+export interface ChildrenOptions {
   readonly store: ManagementTokenStore
   readonly keys: Keys
   readonly accountChanged: AccountChanged
@@ -43,9 +43,9 @@ export class Children {
   readonly #store: ManagementTokenStore
   readonly #keys: Keys
   readonly #accountChanged: AccountChanged
-  readonly #count: ChildrenParts["count"]
+  readonly #count: ChildrenOptions["count"]
 
-  constructor({ store, keys, accountChanged, count }: ChildrenParts) {
+  constructor({ store, keys, accountChanged, count }: ChildrenOptions) {
     this.#store = store
     this.#keys = keys
     this.#accountChanged = accountChanged
@@ -77,7 +77,7 @@ export class Children {
       case "revoked":
         return invalid("A revoked key has no children, and so no management token.")
       case "too many":
-        return invalid(`A key has at most ${MOST_TOKENS} management tokens; revoke one that is not needed.`)
+        return invalid(`A key has at most ${MAX_TOKENS} management tokens; revoke one that is not needed.`)
       default:
         this.#accountChanged(key.accountId)
         return { token, record }
@@ -119,7 +119,7 @@ export class Children {
   /** What is not said is the parent's, as it is when a call comes. */
   async create(
     manager: Manager,
-    wishes: KeyWishes,
+    wishes: KeySettings,
     change?: ChangeName,
   ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
     const parent = await this.#keys.read(manager)
@@ -168,7 +168,7 @@ type Parent = Pick<
 
 /**
  * Whether what is said of a child lies inside its parent's limits. Whatever is said, the parent's hold for each call
- * as they are then (gateway/key-purses.ts): this refuses what could never be had. Micro-rupiah. `budget` is what the
+ * as they are then (gateway/purses.ts): this refuses what could never be had. Micro-rupiah. `budget` is what the
  * child has, of which a change may say only the limit or the period.
  */
 function outsideParent(

@@ -1,6 +1,6 @@
 /**
- * Sends what is in the outbox. Mails go one after the other. Webhooks go beside each other, one an account at most, and those
- * that failed before have only a part of the places, so that a slow receiver delays nobody but itself. Milliseconds.
+ * Sends the messages of the outbox. Mails are sent one after the other. Webhooks are sent concurrently, at most one for each account.
+ * Retries may take only some of the places, so that a slow receiver delays nobody else. Milliseconds.
  */
 import { Webhook } from "standardwebhooks"
 import type { Log } from "../log.ts"
@@ -9,7 +9,7 @@ import type { Outbox, TakenWebhook } from "../store/outbox.ts"
 import { internet, post, type WebhookNetwork } from "../webhooks/post.ts"
 import { mailOf } from "./alert-mails.ts"
 
-export interface DeliveriesParts {
+export interface DeliveriesOptions {
   readonly outbox: Outbox
   /** Undefined without a mail server. */
   readonly mailer: Mailer | undefined
@@ -18,7 +18,7 @@ export interface DeliveriesParts {
   readonly random?: () => number
 }
 
-/** In one look: what an operator's mail server has to bear. */
+/** Mails in one run, which bounds the load of the operator's mail server. */
 const MAILS_A_LOOK = 20
 /** At once, in one process. */
 const PLACES = 16
@@ -27,8 +27,8 @@ const AILING_PLACES = 6
 const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
-/** As Standard Webhooks proposes. After the last one, nothing is tried any more. */
-export const GAPS_MS: readonly number[] = [
+/** The schedule that Standard Webhooks proposes. There is no attempt after the last one. */
+export const RETRY_DELAYS_MS: readonly number[] = [
   5 * SECOND,
   5 * MINUTE,
   30 * MINUTE,
@@ -39,15 +39,15 @@ export const GAPS_MS: readonly number[] = [
   20 * HOUR,
   24 * HOUR,
 ]
-/** A part of a gap, at random, so that what failed together does not come back together. */
+/** Jitter, as a part of a delay: messages that failed together are not retried together. */
 const SPREAD = 0.1
 
 export class Deliveries {
-  readonly #parts: DeliveriesParts
+  readonly #parts: DeliveriesOptions
   readonly #underWay = new Set<Promise<void>>()
   #stopped = false
 
-  constructor(parts: DeliveriesParts) {
+  constructor(parts: DeliveriesOptions) {
     this.#parts = parts
   }
 
@@ -63,14 +63,14 @@ export class Deliveries {
       if (delivery !== "sent") log.warn("mail not sent", { account_id: taken.accountId, again: delivery === "later" })
       if (delivery === "later") {
         await outbox.putMailBack(taken.id)
-        // A server that is away is away for the next mail too.
+        // A server that is unreachable is unreachable for the next mail too.
         return
       }
       await outbox.endMail(taken.id, delivery === "sent" ? undefined : delivery)
     }
   }
 
-  /** Begins as many webhooks as there is room for, and waits for none. */
+  /** Starts as many webhooks as there are places for, and waits for none. */
   async beginWebhooks(): Promise<void> {
     const { outbox, log } = this.#parts
     const free = PLACES - this.#underWay.size
@@ -90,7 +90,7 @@ export class Deliveries {
     await this.#parts.outbox.sweep()
   }
 
-  /** Resolves when those under way have ended. */
+  /** Resolves when the webhooks in flight have ended. */
   async settled(): Promise<void> {
     await Promise.all(this.#underWay)
   }
@@ -108,7 +108,7 @@ export class Deliveries {
       return await outbox.webhookTaken(taken, posted.status)
     const attempt = typeof posted === "string" ? { problem: posted } : posted
     const gone = typeof posted !== "string" && posted.status === 410
-    const gap = gone || taken.kind === "webhook.test" ? undefined : GAPS_MS[taken.attempts - 1]
+    const gap = gone || taken.kind === "webhook.test" ? undefined : RETRY_DELAYS_MS[taken.attempts - 1]
     await outbox.webhookFailed(taken, attempt, gap && gap * (1 + SPREAD * random()), gone)
   }
 }

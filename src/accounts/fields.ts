@@ -1,8 +1,9 @@
 /**
- * What people may type into an account: e-mail address, password, time zone. As checks of one value each, with the
- * sentence that explains a refusal, because the dashboard shows it.
+ * What people type into an account: e-mail address, password and time zone, and the codes of the second factor. A field is a
+ * check of one value, with the sentence that explains a refusal, because the dashboard shows it.
  */
 import { type Static, Type } from "@sinclair/typebox"
+import { Secret, TOTP } from "otpauth"
 import { NPWP } from "../config.ts"
 
 /** One `@`, a domain with a dot, no white space; whether mail arrives there only a mail can tell. At most 254 octets (RFC 5321). */
@@ -49,4 +50,34 @@ export function knownTimeZone(name: TimeZone): boolean {
   } catch {
     return false
   }
+}
+
+export const PERIOD_S = 30
+
+export const RECOVERY_CODES = 10
+/** Letters that look like digits are left out. 16 of 32 characters are 80 bits, too many to guess from a hash. */
+const CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+export const CODE_LENGTH = 16
+
+/** Removes white space and dashes, which people type and paste. */
+export const normalized = (code: string): string => code.toUpperCase().replaceAll(/[\s-]/g, "")
+
+export const hashOf = (code: string): Uint8Array =>
+  new Uint8Array(new Bun.CryptoHasher("sha256").update(normalized(code)).digest())
+
+/** 32 letters divide 256, so every code is as likely as any other. */
+export const newCodes = (): readonly string[] =>
+  Array.from({ length: RECOVERY_CODES }, () =>
+    [...crypto.getRandomValues(new Uint8Array(CODE_LENGTH))]
+      .map((byte, at) => (at > 0 && at % 4 === 0 ? "-" : "") + CODE_LETTERS[byte % CODE_LETTERS.length])
+      .join(""),
+  )
+
+/** The time step of a code of the app, if it is the current step, the one before or the next. Time in milliseconds. */
+export function stepOf(secret: Uint8Array, typed: string, timestamp: number): number | undefined {
+  const token = normalized(typed)
+  if (!/^\d{6}$/.test(token)) return undefined
+  const buffer = new Uint8Array(secret).buffer
+  const delta = TOTP.validate({ token, secret: new Secret({ buffer }), period: PERIOD_S, timestamp, window: 1 })
+  return delta === null ? undefined : Math.floor(timestamp / 1_000 / PERIOD_S) + delta
 }

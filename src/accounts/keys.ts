@@ -1,6 +1,6 @@
 /**
- * The API keys of an account. The full key exists in this process only while it is being created; afterwards there is its
- * hash. The live actor of a key learns of each change after it is committed.
+ * The API keys of an account. The full key is only in memory while it is created; afterwards only its hash exists. The live actor of a
+ * key is notified of each change after the commit.
  */
 import { nanoid } from "nanoid"
 import type { Fallback, KeyView } from "../../actors/key-record.ts"
@@ -10,14 +10,15 @@ import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ApiKeyStore, ChildCounts, KeyChange, KeyCounts, KeyPage, NotMade } from "../store/api-keys.ts"
 import type { Breaker } from "../store/breakers.ts"
-import type { KeyBounds, KeyRecord } from "../store/key-rows.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
-import { type KeyName, SECRETS_A_DAY } from "../store/key-secrets.ts"
+import type { KeyName } from "../store/account-settings.ts"
+import { type KeyBounds, type KeyRecord, SECRETS_A_DAY } from "../store/key-rows.ts"
+import type { PageOriginStore } from "../store/live-keys.ts"
 import { accountFrozen } from "./accounts.ts"
+import { apiKeyHints, createApiKey, hashApiKey } from "./bearer-tokens.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
-import { apiKeyHints, createApiKey, hashApiKey } from "./api-key.ts"
 
-export interface KeyWishes extends KeyBounds {
+export interface KeySettings extends KeyBounds {
   readonly name: string
   readonly requestsPerMinute: number | undefined
   readonly tokensPerMinute: number | undefined
@@ -30,24 +31,24 @@ export interface KeyWishes extends KeyBounds {
   readonly breaker?: Breaker | undefined
 }
 
-export interface KeysParts {
+interface KeysOptions {
   readonly store: ApiKeyStore
   readonly keysChanged: KeysChanged
   readonly accountChanged: AccountChanged
-  /** Has what keys list of pages read anew. */
+  /** Reloads the origins that keys list. */
   readonly originsChanged: () => Promise<void>
-  /** That work, of one account. */
+  /** The maximum of active keys of one account. */
   readonly mostKeys: number
-  /** Whether calls can name a model so. */
+  /** Whether this is the name of a model. */
   readonly isModel: (id: string) => boolean
-  /** What a key's actor says of its windows and its budget; undefined while it has none, when nothing is counted or held. */
+  /** The windows and the budget in a key's actor. Undefined without an actor; then nothing is counted or held. */
   readonly live: (keyHash: Uint8Array) => Promise<KeyView | undefined>
 }
 
-/** In 24 hours an account makes so many times the keys that it may have: revoked ones stay as rows. */
+/** In 24 hours an account may create this many times its maximum of keys. Revoked keys stay as rows. */
 const MADE_A_DAY = 5
 
-/** Of one key, of all keys of an account, and made of them in 24 hours: beside what an account has of keys of its own. */
+/** Children of one key, of all keys of an account, and created in 24 hours. They are counted apart from the account's own keys. */
 const CHILDREN = { ofKey: 1_000, active: 5_000, aDay: 5_000 }
 
 interface Owner {
@@ -58,12 +59,12 @@ export class Keys {
   readonly #store: ApiKeyStore
   readonly #keysChanged: KeysChanged
   readonly #accountChanged: AccountChanged
-  readonly #originsChanged: KeysParts["originsChanged"]
+  readonly #originsChanged: KeysOptions["originsChanged"]
   readonly #mostKeys: number
-  readonly #isModel: KeysParts["isModel"]
-  readonly live: KeysParts["live"]
+  readonly #isModel: KeysOptions["isModel"]
+  readonly live: KeysOptions["live"]
 
-  constructor({ store, keysChanged, accountChanged, originsChanged, live, mostKeys, isModel }: KeysParts) {
+  constructor({ store, keysChanged, accountChanged, originsChanged, live, mostKeys, isModel }: KeysOptions) {
     this.#isModel = isModel
     this.#accountChanged = accountChanged
     this.#originsChanged = originsChanged
@@ -81,10 +82,10 @@ export class Keys {
     return this.#store.read(key)
   }
 
-  /** `parentId`: it is a child of this key. */
+  /** `parentId`: the new key is a child of this one. */
   async create(
     { accountId }: Owner,
-    wishes: KeyWishes,
+    wishes: KeySettings,
     change?: ChangeName,
     parentId?: string,
   ): Promise<{ readonly key: string; readonly record: KeyRecord } | Failure> {
@@ -119,40 +120,40 @@ export class Keys {
     const record = await this.#store.create(settings, counts, change)
     if (typeof record === "string") return notMade(record, counts)
     this.#accountChanged(accountId)
-    if (origins !== null) await this.#toldOrigins()
+    if (origins !== null) await this.#refreshOrigins()
     return { key, record }
   }
 
-  /** Null removes; removing the limit removes its period, and the reverse. */
+  /** Null removes a field. The spending limit and its period are removed together. */
   async change(name: KeyName, change: KeyChange): Promise<KeyRecord | Failure> {
     const { spendingLimitMicro: limit, spendingPeriod: period } = change
     if (limit !== undefined && period !== undefined && (limit === null) !== (period === null)) return halfBudget()
     if (this.#unknownModel(change.models) !== undefined) {
-      // One that was taken from the catalogue since may stay on the list.
+      // A model that has left the catalogue may stay on the list.
       const known = await this.#store.read(name)
       const unknown = this.#unknownModel(change.models, known?.models)
       if (known !== undefined && unknown !== undefined) return noModel(unknown)
     }
     const record = await this.#store.change(name, change)
     if (record === "no budget") return halfBudget()
-    if (change.origins !== undefined) await this.#toldOrigins()
+    if (change.origins !== undefined) await this.#refreshOrigins()
     return await this.#applied(name, record)
   }
 
   async revoke(name: KeyName): Promise<KeyRecord | Failure> {
     const record = await this.#store.revoke(name)
-    if (record?.origins) await this.#toldOrigins()
+    if (record?.origins) await this.#refreshOrigins()
     return await this.#applied(name, record)
   }
 
-  /** Calls are judged by their key, so that one that is not told yet is a pre-flight at the most; the next reading has it. */
-  async #toldOrigins(): Promise<void> {
+  /** Calls are checked against their key, so a stale list only affects pre-flights, until the next reading. */
+  async #refreshOrigins(): Promise<void> {
     await this.#originsChanged().catch(() => {})
   }
 
   /**
-   * Another secret for the same key, whose windows, budget and spending stay what they are. The one before works for so long
-   * more; none at all where it has leaked.
+   * Rotates a key's secret. Its windows, budget and spending stay. The old secret works for the overlap, or ends at once if it has
+   * leaked.
    */
   async rotate(
     name: KeyName,
@@ -218,3 +219,51 @@ const noModel = (id: string): Failure =>
 const tooMany = (message: string): Failure => new Failure("request.invalid", { message })
 const halfBudget = (): Failure =>
   new Failure("request.invalid", { message: "'spending_limit_micro' and 'spending_period' go together." })
+
+/**
+ * Origins of web pages that may call with a key (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). All origins that any
+ * key lists are in memory, so that a pre-flight, which anybody may send, needs no database.
+ */
+
+/** Origins of one key. */
+export const MAX_ORIGINS = 16
+const LONGEST_ORIGIN = 260
+/** Hosts of pages under development. */
+const OWN_MACHINE = new Set(["localhost", "127.0.0.1", "[::1]"])
+
+/** The origin as browsers write it. Undefined unless it is of a page on https or on localhost. */
+export function readOrigin(text: string): string | undefined {
+  if (text.length > LONGEST_ORIGIN || !/^https?:\/\/[^/?#@*\\\s]+$/i.test(text) || !URL.canParse(text)) return undefined
+  const { protocol, hostname, origin } = new URL(text)
+  return protocol === "https:" || OWN_MACHINE.has(hostname) ? origin : undefined
+}
+
+export class PageOrigins {
+  readonly #store: PageOriginStore
+  #known: ReadonlySet<string> = new Set()
+  #reading: Promise<void> = Promise.resolve()
+  #next: Promise<void> | undefined
+
+  constructor(store: PageOriginStore) {
+    this.#store = store
+  }
+
+  has(origin: string): boolean {
+    return this.#known.has(origin)
+  }
+
+  /** Resolves when everything committed before the call is known. At most one reading runs and one waits. */
+  refresh(): Promise<void> {
+    this.#next ??= this.#reading
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined
+        return (this.#reading = this.#read())
+      })
+    return this.#next
+  }
+
+  async #read(): Promise<void> {
+    this.#known = new Set(await this.#store.read())
+  }
+}

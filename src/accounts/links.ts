@@ -1,20 +1,20 @@
 /**
- * What an account's owner does by mail: proves an address, moves to another one, and sets a new password when the old one is
- * forgotten. Nothing here tells a visitor who has an account (but for the sign-up, decisions §10).
+ * Links by mail: an account's owner proves an address, moves to another one, or resets a forgotten password. Nothing here reveals to a
+ * visitor who has an account (except the sign-up, decisions §10).
  */
 import { Failure } from "../failure/failure.ts"
 import type { AccountMailStore } from "../store/account-mails.ts"
-import type { Account, Whereabouts } from "../store/accounts.ts"
+import type { Account, ClientInfo } from "../store/accounts.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import type { Accounts, Session, Visitor } from "./accounts.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
-import { networkOf } from "./network.ts"
+import { networkOf } from "./rate-limits.ts"
 import type { OwnerMail } from "./owner-mail.ts"
-import type { TrialCredits } from "./trial-credit.ts"
+import type { TrialCredits } from "./adjustments.ts"
 import type { Passwords } from "./password.ts"
-import { hashSessionToken } from "./session-token.ts"
+import { hashSessionToken } from "./bearer-tokens.ts"
 
-export interface LinksParts {
+export interface LinksOptions {
   readonly accounts: Accounts
   readonly store: AccountMailStore
   readonly sessions: SessionStore
@@ -23,19 +23,19 @@ export interface LinksParts {
   readonly trial: Pick<TrialCredits, "network" | "give">
   readonly keysChanged: KeysChanged
   readonly accountChanged: AccountChanged
-  /** Something failed that nobody waits for. */
+  /** Hears of failures in the background. */
   readonly failed: (error: unknown) => void
 }
 
 export class Links {
-  readonly #parts: LinksParts
+  readonly #parts: LinksOptions
 
-  constructor(parts: LinksParts) {
+  constructor(parts: LinksOptions) {
     this.#parts = parts
   }
 
-  /** Sends the account's address another proof, if it needs one. */
-  async sendAgain(session: Session, from: Whereabouts): Promise<void | Failure> {
+  /** Sends another proof link to the account's address, if that is not proven yet. */
+  async sendAgain(session: Session, from: ClientInfo): Promise<void | Failure> {
     const { accounts, mail, store } = this.#parts
     const account = await accounts.account(session)
     if (account instanceof Failure) return account
@@ -48,8 +48,8 @@ export class Links {
   }
 
   /**
-   * The new address takes over when its owner has opened the link that is sent there; where no mail leaves, at once. Whoever
-   * has a stolen session does not know the password.
+   * Changes the address when its owner has opened the link that is sent there, or at once where no mail is configured. It asks for the
+   * password, which the thief of a session does not know.
    */
   async changeEmail(
     session: Session,
@@ -64,7 +64,7 @@ export class Links {
     if (account instanceof Failure || account.email === address) return account
     const isOther = account.email.toLowerCase() !== address.toLowerCase()
     if (isOther) {
-      // Asked for where no mail leaves too: the answer shows who has an account.
+      // The limit also applies where no mail is configured, because the response reveals who has an account.
       const refused = await mail.admit({ to: address, from: visitor.address, by: account.id })
       if (refused !== undefined) return refused
       if (await store.isTaken(address)) return taken()
@@ -77,8 +77,8 @@ export class Links {
     return await this.#changed(session, isOther)
   }
 
-  /** Only whoever is signed in to the account proves its address: an owner's click does not help a stranger who signed up with it. */
-  async prove(session: Session, token: string, from: Whereabouts): Promise<Account | Failure> {
+  /** Only a person who is signed in can prove the address: an owner's click must not help a stranger who signed up with it. */
+  async prove(session: Session, token: string, from: ClientInfo): Promise<Account | Failure> {
     const { store, trial } = this.#parts
     const hash = hashSessionToken(token)
     const trialNetwork = await trial.network(from.address)
@@ -93,10 +93,10 @@ export class Links {
   }
 
   /**
-   * The caller waits for what is the same for every address, and not for whether there is an account: the look-up and the row
-   * come after the answer.
+   * The response takes the same time for every address, so it does not reveal whether there is an account. The look-up and the row come
+   * after the response.
    */
-  async forgotten(email: string, from: Whereabouts): Promise<void | Failure> {
+  async requestPasswordReset(email: string, from: ClientInfo): Promise<void | Failure> {
     const { mail, store, failed } = this.#parts
     if (!mail.isOn) return noMail()
     const address = email.normalize("NFC")
@@ -106,17 +106,17 @@ export class Links {
     return undefined
   }
 
-  async resetPassword(token: string, password: string, from: Whereabouts): Promise<void | Failure> {
+  async resetPassword(token: string, password: string, from: ClientInfo): Promise<void | Failure> {
     const { store, sessions, passwords, mail, keysChanged } = this.#parts
     const hash = hashSessionToken(token)
-    // Whoever has no link makes no work: a password's hash takes tens of milliseconds.
+    // The link is checked first, because a password's hash takes tens of milliseconds.
     const link = hash === undefined ? undefined : await store.read(hash)
     if (hash === undefined || link?.kind !== "reset") return deadLink()
     const passwordHash = await passwords.hash(password, networkOf(from.address))
     if (passwordHash instanceof Failure) return passwordHash
     const revoked = await store.resetPassword(hash, passwordHash)
     if (revoked === undefined) return deadLink()
-    // A sign-in with the old password that was committing meanwhile was invisible to that statement.
+    // A sign-in with the old password that committed concurrently was invisible to that statement.
     await sessions.endAll(link.accountId)
     await mail.tell(link.accountId, "password-reset")
     this.#parts.accountChanged(link.accountId)

@@ -1,38 +1,37 @@
 /**
- * Members of an account: people who sign in to an account of their own and have a role in this one. Who is invited gets a link, good
- * for seven days and one use, for a person whose address it was sent to. Where no mail leaves, whoever invites hands the link over.
- * Nothing here tells whether an address has an account.
+ * Members of an account: people who sign in to an account of their own and have a role in this one, and what each role may do.
+ * Who is invited gets a link, good for seven days and one use, for a person whose address it was sent to. Where no mail
+ * leaves, whoever invites hands the link over. Nothing here tells whether an address has an account.
  */
 import { nanoid } from "nanoid"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
-import type { Whereabouts } from "../store/accounts.ts"
-import { actingAs } from "../store/acting.ts"
+import type { ClientInfo } from "../store/accounts.ts"
+import { actingAs } from "../store/database.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import {
   type AcceptRefusal,
   type Invitation,
   type InviteRefusal,
   type Member,
+  type MemberRole,
   type Membership,
   type MemberStore,
-  MOST_MEMBERS,
-  MOST_MEMBERSHIPS,
+  MAX_MEMBERS,
+  MAX_MEMBERSHIPS,
   type OpenInvitation,
 } from "../store/members.ts"
-import type { MemberRole } from "../store/member-roles.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import { type Accounts, accountFrozen, type Session } from "./accounts.ts"
+import { createSessionToken, hashSessionToken } from "./bearer-tokens.ts"
 import type { AccountChanged } from "./in-force.ts"
 import { invitationPath, type OwnerMail } from "./owner-mail.ts"
-import { isRaised } from "./permissions.ts"
-import { createSessionToken, hashSessionToken } from "./session-token.ts"
 
 /** Of one account; each is a mail to whom the account names. */
 export const INVITATIONS_A_DAY = 20
 const DAY_S = 86_400
 
-export interface MembersParts {
+interface MembersOptions {
   readonly store: MemberStore
   readonly accounts: Pick<Accounts, "account">
   readonly sessions: Pick<SessionStore, "lookAt">
@@ -48,9 +47,9 @@ export interface Invited {
 }
 
 export class Members {
-  readonly #parts: MembersParts
+  readonly #parts: MembersOptions
 
-  constructor(parts: MembersParts) {
+  constructor(parts: MembersOptions) {
     this.#parts = parts
   }
 
@@ -67,7 +66,7 @@ export class Members {
   async invite(
     session: Session,
     { email, role }: { readonly email: string; readonly role: MemberRole },
-    from: Whereabouts,
+    from: ClientInfo,
   ): Promise<Invited | Failure> {
     const { accounts, store, mail } = this.#parts
     const account = await accounts.account(session)
@@ -87,7 +86,7 @@ export class Members {
     return { invitation, path: mail.isOn ? undefined : invitationPath(token) }
   }
 
-  async inviteAgain(session: Session, id: string, from: Whereabouts): Promise<Invited | Failure> {
+  async inviteAgain(session: Session, id: string, from: ClientInfo): Promise<Invited | Failure> {
     const invitation = await this.#invitation(session, id)
     return invitation instanceof Failure ? invitation : await this.invite(session, invitation, from)
   }
@@ -153,7 +152,7 @@ export class Members {
     return outcome
   }
 
-  async #admit({ accountId }: Session, to: string, { address: from }: Whereabouts): Promise<Failure | undefined> {
+  async #admit({ accountId }: Session, to: string, { address: from }: ClientInfo): Promise<Failure | undefined> {
     const { allowances, mail } = this.#parts
     const name = `invitations ${accountId}`
     const waitS = await allowances.take({ name, most: INVITATIONS_A_DAY, seconds: DAY_S })
@@ -182,7 +181,7 @@ function inviteRefused(refusal: InviteRefusal): Failure {
     case "member":
       return invalid("'email' is a member's address already; change the member's role instead.")
     case "too many":
-      return invalid(`An account has at most ${MOST_MEMBERS} members, open invitations included.`)
+      return invalid(`An account has at most ${MAX_MEMBERS} members, open invitations included.`)
     default:
       return unreachable(refusal)
   }
@@ -197,8 +196,47 @@ function acceptRefused(refusal: AcceptRefusal): Failure {
     case "not proved":
       return invalid("Prove your account's e-mail address first, by the link that was mailed to it.")
     case "too many":
-      return invalid(`A person is a member of at most ${MOST_MEMBERSHIPS} accounts; leave another one first.`)
+      return invalid(`A person is a member of at most ${MAX_MEMBERSHIPS} accounts; leave another one first.`)
     default:
       return unreachable(refusal)
   }
+}
+
+/**
+ * What each role may do with an account: the one table. A route names what it takes (`may`), so who may call which
+ * route follows from here; what is a person's own (`self`) is never the account's that is looked at.
+ */
+const table = {
+  /** The balance, keys without their secrets, usage, runs, what happens live. */
+  read: ["owner", "billing", "developer", "viewer"],
+  /** Top-ups, statements and receipts, with the buyer's name and tax number. */
+  books: ["owner", "billing", "viewer"],
+  /** Topping up, to whom receipts are made out, and who is mailed of a low balance. */
+  pay: ["owner", "billing"],
+  /** Keys, runs and the webhook, whose address may be a secret. */
+  build: ["owner", "developer"],
+  /** The account's breaker: its ceiling, and going on after a stop. */
+  guard: ["owner", "billing", "developer"],
+  /** Members, the account's history, its time zone. */
+  manage: ["owner"],
+} as const satisfies Readonly<Record<string, readonly MemberRole[]>>
+
+export type Permission = keyof typeof table
+export const permissions = Object.keys(table) as readonly Permission[]
+
+/** In the order of `memberRoles`. */
+export const rolesThatMay = (permission: Permission): readonly MemberRole[] => table[permission]
+
+export const mayDo = (role: MemberRole, permission: Permission): boolean => rolesThatMay(permission).includes(role)
+
+/** Whether the new role may do anything that the one before might not. */
+const isRaised = (from: MemberRole, to: MemberRole): boolean =>
+  permissions.some((permission) => mayDo(to, permission) && !mayDo(from, permission))
+
+/** Undefined where the role may. */
+export function refusalOf(role: MemberRole, permission: Permission): Failure | undefined {
+  if (mayDo(role, permission)) return undefined
+  const needed = rolesThatMay(permission).map((each) => `'${each}'`)
+  const message = `This takes the role ${needed.join(" or ")} in this account; yours is '${role}'.`
+  return new Failure("auth.role_required", { message })
 }

@@ -10,25 +10,18 @@ import { accountMailStore, type AccountMailStore } from "../store/account-mails.
 import type { Language } from "../store/account-settings.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
-import {
-  type DueMail,
-  type InvitationOfMail,
-  type LinkKind,
-  linkKinds,
-  type MailKind,
-  type TellKind,
-} from "../store/mail-kinds.ts"
-import type { MemberRole } from "../store/member-roles.ts"
-import { isLoopbackNetwork, networkOf } from "./network.ts"
+import { type DueMail, type InvitationOfMail, type LinkKind, isLink, type TellKind } from "../store/mail-kinds.ts"
+import type { MemberRole } from "../store/members.ts"
+import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
 import { ownerMail } from "./owner-mail-texts.ts"
-import { createSessionToken } from "./session-token.ts"
+import { createSessionToken } from "./bearer-tokens.ts"
 
 /** Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. */
 export const mailLimits = { toAddress: 5, ofAccount: 5, fromNetwork: 30, ofGateway: 1_000 }
 const HOUR_S = 3_600
 const MAILS_A_LOOK = 10
 
-export interface OwnerMailParts {
+export interface OwnerMailOptions {
   readonly store: AccountMailStore
   readonly allowances: AllowanceStore
   /** Whether mail leaves, and its links lead somewhere: with a mail server and a public address. */
@@ -37,9 +30,9 @@ export interface OwnerMailParts {
 }
 
 export class OwnerMail {
-  readonly #parts: OwnerMailParts
+  readonly #parts: OwnerMailOptions
 
-  constructor(parts: OwnerMailParts) {
+  constructor(parts: OwnerMailOptions) {
     this.#parts = parts
   }
 
@@ -88,9 +81,7 @@ export class OwnerMail {
 const digest = (email: string): string =>
   new Bun.CryptoHasher("sha256").update(email.normalize("NFC").toLowerCase()).digest("base64url")
 
-const isLink = (kind: MailKind): kind is LinkKind => linkKinds.some((link) => link === kind)
-
-export interface SenderTerms {
+export interface SenderIdentity {
   readonly smtpUrl: string | undefined
   readonly from: string | undefined
   readonly publicUrl: string | undefined
@@ -99,7 +90,7 @@ export interface SenderTerms {
 }
 
 /** Sends the mails that are due; without a mail server and a public address, none. */
-export function ownerMailSender({ smtpUrl, from, publicUrl, database, log }: SenderTerms): () => Promise<void> {
+export function ownerMailSender({ smtpUrl, from, publicUrl, database, log }: SenderIdentity): () => Promise<void> {
   if (smtpUrl === undefined || from === undefined || publicUrl === undefined) return async () => {}
   const store = accountMailStore(database)
   const mailer = smtpMailer({ url: smtpUrl, from })
@@ -107,7 +98,7 @@ export function ownerMailSender({ smtpUrl, from, publicUrl, database, log }: Sen
   return () => sendOwnerMails({ store, mailer, publicUrl, failed })
 }
 
-export interface SenderParts {
+export interface SenderOptions {
   readonly store: AccountMailStore
   readonly mailer: Mailer
   readonly publicUrl: string
@@ -115,7 +106,7 @@ export interface SenderParts {
 }
 
 /** Sends what is due. A link's token is made here and goes into the mail alone; what is kept is its hash. */
-export async function sendOwnerMails({ store, mailer, publicUrl, failed }: SenderParts): Promise<void> {
+export async function sendOwnerMails({ store, mailer, publicUrl, failed }: SenderOptions): Promise<void> {
   for (let tried = 0; tried < MAILS_A_LOOK; tried++) {
     // One at a time: what waits behind a slow server is still anybody's.
     const mail = await store.take()

@@ -44,7 +44,7 @@ export function relyingParty(publicUrl: string | undefined, port: number): Relyi
   return { id: hostname, origin }
 }
 
-export interface PasskeysParts {
+export interface PasskeysOptions {
   readonly store: PasskeyStore
   /** Asked for each time: a port that the system chose is known once the gateway listens. */
   readonly party: () => RelyingParty
@@ -67,9 +67,9 @@ export const isPasskeyId = (text: string): boolean => /^pk_[A-Za-z0-9_-]{1,40}$/
 const timeout = CHALLENGE_MINUTES * 60_000
 
 export class Passkeys {
-  readonly #parts: PasskeysParts
+  readonly #parts: PasskeysOptions
 
-  constructor(parts: PasskeysParts) {
+  constructor(parts: PasskeysOptions) {
     this.#parts = parts
   }
 
@@ -115,7 +115,7 @@ export class Passkeys {
     if (challenge === undefined) return notAccepted()
     const { verifyRegistrationResponse } = await library()
     const terms = { expectedChallenge: challenge, expectedOrigin: party.origin, expectedRPID: party.id }
-    const judged = await this.#judged(() =>
+    const judged = await this.#verified(() =>
       verifyRegistrationResponse({ ...terms, response, requireUserVerification: true }),
     )
     if (judged?.verified !== true) return notAccepted()
@@ -168,7 +168,7 @@ export class Passkeys {
     const terms = { expectedChallenge: challenge, expectedOrigin: party.origin, expectedRPID: party.id }
     // The counter is judged below, where it is written: two uses at once are judged one after the other.
     const credential = { id: response.id, publicKey: new Uint8Array(found.publicKey), counter: 0 }
-    const judged = await this.#judged(() =>
+    const judged = await this.#verified(() =>
       verifyAuthenticationResponse({ ...terms, response, credential, requireUserVerification: true }),
     )
     if (judged?.verified !== true) return notAccepted()
@@ -194,7 +194,7 @@ export class Passkeys {
   }
 
   /** The library throws what it does not accept. */
-  async #judged<T>(judge: () => Promise<T>): Promise<T | undefined> {
+  async #verified<T>(judge: () => Promise<T>): Promise<T | undefined> {
     try {
       return await judge()
     } catch (error) {

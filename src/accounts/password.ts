@@ -5,8 +5,7 @@
  */
 import { Failure } from "../failure/failure.ts"
 import type { StoredCredentials } from "../store/credentials.ts"
-import { networkOf } from "./network.ts"
-import type { SlowDown } from "./pace.ts"
+import { networkOf, type PasswordThrottle } from "./rate-limits.ts"
 
 export interface PasswordCost {
   /** KiB of memory of one hash. */
@@ -102,10 +101,10 @@ const tooMany = (): Failure =>
 
 interface Parts {
   readonly passwords: Passwords
-  readonly slowDown: SlowDown
+  readonly slowDown: PasswordThrottle
 }
 
-interface Tried {
+interface PasswordAttempt {
   /** Undefined where nobody has the address. */
   readonly found: StoredCredentials | undefined
   readonly password: string
@@ -115,20 +114,19 @@ interface Tried {
 }
 
 /**
- * Whether a password is an account's own. Guesses are slowed down, and those of who has no account are judged alike.
- * A session whose token was stolen may guess no faster than anybody else, and its network does not become a known one
- * by being used: only a right password makes it one.
+ * Whether a password is the account's own. Guesses are throttled, also those for unknown accounts. A thief of a session may guess no
+ * faster than anybody else. Using a session does not make its network a known one; only a right password does.
  */
-export async function judgePassword(
+export async function verifyPassword(
   { passwords, slowDown }: Parts,
-  { found, password, email, address }: Tried,
+  { found, password, email, address }: PasswordAttempt,
 ): Promise<boolean | Failure> {
   const isKnown = found?.isKnownNetwork ?? false
   const attempt = await slowDown.attempt({ account: email.toLowerCase(), address, isKnown })
   if (attempt instanceof Failure) return attempt
   const matches = await passwords.verify(password, found?.passwordHash, networkOf(address))
   if (matches instanceof Failure) {
-    attempt.unjudged()
+    attempt.notChecked()
     return matches
   }
   if (matches) attempt.succeeded()

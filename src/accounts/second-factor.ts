@@ -7,18 +7,17 @@ import { nanoid } from "nanoid"
 import { Secret, TOTP } from "otpauth"
 import { Failure } from "../failure/failure.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
-import type { Account, Whereabouts } from "../store/accounts.ts"
+import type { Account, ClientInfo } from "../store/accounts.ts"
 import { type Passkey, PASSKEYS, type PasskeyStore } from "../store/passkeys.ts"
 import type { SecondFactorState, SecondFactorStore } from "../store/second-factors.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import type { Accounts, Session, SignedIn, Visitor } from "./accounts.ts"
 import type { OwnerMail } from "./owner-mail.ts"
-import { CODE_LENGTH, hashOf, newCodes, PERIOD_S, plain, stepOf } from "./codes.ts"
-import { isLoopbackNetwork, networkOf } from "./network.ts"
+import { CODE_LENGTH, hashOf, newCodes, PERIOD_S, normalized, stepOf } from "./fields.ts"
 import type { Assertion, Attestation, CreationOptions, Passkeys, RequestOptions } from "./passkeys.ts"
 import { isPasskeyId } from "./passkeys.ts"
-import { hashSessionToken } from "./session-token.ts"
-import type { SlowDown } from "./pace.ts"
+import { hashSessionToken } from "./bearer-tokens.ts"
+import { isLoopbackNetwork, networkOf, type PasswordThrottle } from "./rate-limits.ts"
 
 /** Wrong codes of an account in an hour: three of a million codes are right at any time. */
 export const CODE_TRIES = 10
@@ -27,12 +26,12 @@ export const PASSKEY_SIGN_INS = { most: 300, seconds: 300 }
 const HOUR_S = 3_600
 const SECRET_BYTES = 20
 
-export interface SecondFactorParts {
+export interface SecondFactorOptions {
   readonly accounts: Accounts
   readonly store: SecondFactorStore
   readonly passkeys: Passkeys
   readonly passkeyStore: PasskeyStore
-  readonly slowDown: SlowDown
+  readonly slowDown: PasswordThrottle
   readonly sessions: SessionStore
   readonly allowances: AllowanceStore
   readonly mail: OwnerMail
@@ -63,9 +62,9 @@ export interface NewPasskeyAnswer {
 }
 
 export class SecondFactors {
-  readonly #parts: SecondFactorParts
+  readonly #parts: SecondFactorOptions
 
-  constructor(parts: SecondFactorParts) {
+  constructor(parts: SecondFactorOptions) {
     this.#parts = parts
   }
 
@@ -150,7 +149,7 @@ export class SecondFactors {
   }
 
   /** What is to be signed by whoever is not said yet. */
-  async requestForSignIn({ address }: Whereabouts): Promise<RequestOptions | Failure> {
+  async requestForSignIn({ address }: ClientInfo): Promise<RequestOptions | Failure> {
     const network = networkOf(address)
     const name = `passkey sign-ins from ${network}`
     const waitS = isLoopbackNetwork(network)
@@ -167,7 +166,7 @@ export class SecondFactors {
     const attempt = await slowDown.attempt({ account, address, isKnown: false })
     if (attempt instanceof Failure) return attempt
     const owner = await passkeys.verify(assertion, "sign-in").catch((error: unknown) => {
-      attempt.unjudged()
+      attempt.notChecked()
       throw error
     })
     if (owner instanceof Failure) return owner
@@ -230,14 +229,14 @@ export class SecondFactors {
     return account
   }
 
-  async #prove(session: Session, { password, ...shown }: Proof, visitor: Whereabouts): Promise<void | Failure> {
+  async #prove(session: Session, { password, ...shown }: Proof, visitor: ClientInfo): Promise<void | Failure> {
     const confirmed = await this.#parts.accounts.confirm(session, password, visitor)
     if (confirmed instanceof Failure) return confirmed
     return await this.#take(session.accountId, shown, { purpose: "prove", boundTo: session.tokenHash })
   }
 
   /** Uses a code up, of the app or for recovery, or what a passkey has signed for this. */
-  async #take(accountId: string, { code: typed, passkey }: Shown, asked: Asked): Promise<void | Failure> {
+  async #take(accountId: string, { code: typed, passkey }: Shown, asked: Challenge): Promise<void | Failure> {
     const { store, passkeyStore, passkeys, mail } = this.#parts
     const app = await store.secretOf(accountId)
     const hasApp = app?.isConfirmed === true
@@ -245,7 +244,7 @@ export class SecondFactors {
     if ((typed === undefined) === (passkey === undefined)) return oneOfBoth()
     const refused = await this.#try(accountId)
     if (refused !== undefined) return refused
-    const code = plain(typed ?? "")
+    const code = normalized(typed ?? "")
     if (passkey !== undefined) {
       const owner = await passkeys.verify(passkey, asked.purpose, asked.boundTo)
       if (owner instanceof Failure) return owner
@@ -275,7 +274,7 @@ export class SecondFactors {
 const triesOf = (accountId: string): string => `factor of ${accountId}`
 
 /** What a passkey's signature must be for. */
-interface Asked {
+interface Challenge {
   readonly purpose: "step" | "prove"
   readonly boundTo: Uint8Array
 }

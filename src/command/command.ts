@@ -1,8 +1,23 @@
 /**
- * What every command is made with. A command says one line about itself, shows examples, and ends in one of three exit
- * codes: 0, 1 when it failed or found something wrong, 2 when it was asked in a wrong way.
+ * What every command is made with: its line about itself, examples and exit code, the database, and words on the terminal.
+ * A command ends in one of three exit codes: 0, 1 when it failed or found something wrong, 2 when it was asked in a wrong way.
  */
-import { Command } from "@commander-js/extra-typings"
+import { Command, InvalidArgumentError } from "@commander-js/extra-typings"
+import { Value } from "@sinclair/typebox/value"
+import { nanoid } from "nanoid"
+import { MICRO_PER_RUPIAH, type Micro, micro, microToRupiah } from "../../actors/money/micro.ts"
+import type { Provider } from "../catalogue/model.ts"
+import { type CatalogueFile, type CatalogueProblem, describeProblem } from "../catalogue/schema.ts"
+import { providerProblems, readCatalogueFile, readProvidersFile } from "../catalogue/seed-files.ts"
+import { type Config, readConfig } from "../config.ts"
+import { Failure } from "../failure/failure.ts"
+import { Reason } from "../http/dashboard/page.ts"
+import { type LegalTexts, readLegalTexts } from "../legal/texts.ts"
+import { type Database, DatabaseUnavailable } from "../store/database.ts"
+import { openExisting } from "../store/open.ts"
+import { type AccountView, accountViews } from "../store/operator/accounts.ts"
+import type { Act } from "../store/operator/audit.ts"
+import { unsetCredentials, unsetText } from "../upstream/providers.ts"
 
 /** A sentence for a person, without a stack. Anything else that is thrown is told by its message too, and exits with 1. */
 export class CommandFailure extends Error {
@@ -69,4 +84,139 @@ export async function progress<T>(what: string, work: Promise<T>, detail: () => 
     clearInterval(redraw)
     if (shown) process.stderr.write(isTTY ? "\r\x1b[K" : `${what}: ${seconds()}\n`)
   }
+}
+
+/** What commands read before they do anything: the environment and the two seed files. What is wrong with them is told whole. */
+
+/** Throws `CommandFailure`. */
+export function configuration(environment: Readonly<Record<string, string | undefined>> = process.env): Config {
+  const config = readConfig(environment)
+  if (Array.isArray(config)) throw new CommandFailure(config.join("\n"))
+  return config
+}
+
+/** Throws `CommandFailure`: who signs up must not agree to a text that is not there. */
+export async function legalTexts({ LEGAL_TEXTS_DIR }: Pick<Config, "LEGAL_TEXTS_DIR">): Promise<LegalTexts> {
+  const texts = await readLegalTexts(LEGAL_TEXTS_DIR)
+  if (Array.isArray(texts)) throw new CommandFailure(texts.map((problem) => `LEGAL_TEXTS_DIR: ${problem}`).join("\n"))
+  return texts
+}
+
+interface SeedFiles {
+  readonly catalogueFile: CatalogueFile
+  readonly providers: readonly Provider[]
+}
+
+/** Or one line for each thing that is wrong. */
+export async function readSeedFiles(
+  config: Pick<Config, "CATALOGUE_FILE" | "PROVIDERS_FILE">,
+): Promise<(SeedFiles & { readonly passedOver: readonly string[] }) | string[]> {
+  const catalogueFile = await readCatalogueFile(config.CATALOGUE_FILE)
+  const providersFile = await readProvidersFile(config.PROVIDERS_FILE)
+  const problems = [catalogueFile, providersFile].flatMap((file) => (isProblems(file) ? file : []))
+  if (isProblems(catalogueFile) || isProblems(providersFile)) return problems.map(describeProblem)
+  const mismatched = providerProblems(config.CATALOGUE_FILE ?? "seeds/catalogue.json", catalogueFile, providersFile)
+  if (mismatched.length > 0) return mismatched.map(describeProblem)
+  const passedOver = [...catalogueFile.passedOver, ...providersFile.passedOver].map(describeProblem)
+  return { catalogueFile, providers: providersFile.providers, passedOver }
+}
+
+/** Throws `CommandFailure`; says what it passes over. */
+export async function seedFiles(config: Config): Promise<SeedFiles> {
+  const files = await readSeedFiles(config)
+  if (Array.isArray(files)) throw new CommandFailure(files.join("\n"))
+  for (const problem of files.passedOver) console.error(`passed over: ${problem}`)
+  for (const unset of unsetCredentials(files.providers, config.secret)) console.error(`left out: ${unsetText(unset)}`)
+  return files
+}
+
+const isProblems = (file: object): file is CatalogueProblem[] => Array.isArray(file)
+
+/** Works on the database that is there, beside whatever gateway runs on it. */
+export async function withDatabase<T>(work: (database: Database, config: Config) => Promise<T>): Promise<T> {
+  const config = configuration()
+  const store = await openExisting(config)
+  try {
+    return await work(store.database, config)
+  } catch (error) {
+    if (!(error instanceof DatabaseUnavailable)) throw error
+    throw new CommandFailure(
+      `${error.message}; whether a change was made is unknown: look with \`show\`, then try again`,
+    )
+  } finally {
+    await store.close()
+  }
+}
+
+/** Who has the machine needs no account. */
+export const commandAct = (): Act => ({ requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined })
+
+export async function accountNamed(database: Database, name: string): Promise<AccountView> {
+  const found = await accountViews(database).named(name.normalize("NFC"))
+  if (found !== undefined) return found
+  throw new CommandFailure(`there is no account ${name}; look for it with \`loket account list ${name.slice(0, 8)}\``)
+}
+
+/** Throws what a person can cause as a sentence. */
+export function sure<T>(outcome: T | Failure): T {
+  if (outcome instanceof Failure) throw new CommandFailure(outcome.message)
+  return outcome
+}
+
+// ---- What is typed --------------------------------------------------------------------------------------------------
+
+export function reason(text: string): string {
+  if (Value.Check(Reason, text)) return text
+  throw new InvalidArgumentError(`It must be ${Reason.description}.`)
+}
+
+export const LIST_LIMIT = 50
+const MAX_LISTED = 100
+
+export function limit(text: string): number {
+  const number = Number(text)
+  if (/^\d{1,3}$/.test(text) && number >= 1 && number <= MAX_LISTED) return number
+  throw new InvalidArgumentError(`It must be a whole number from 1 to ${MAX_LISTED}.`)
+}
+
+/** Rupiah with up to six decimals. "25.000" is refused: to some it is twenty-five, to others twenty-five thousand. */
+export function rupiah(text: string): Micro {
+  const [, sign, whole, fraction = ""] = /^([+-]?)(\d{1,10})(?:\.(\d{1,6}))?$/.exec(text) ?? []
+  if (whole === undefined || fraction.length === 3)
+    throw new InvalidArgumentError(
+      "It must be rupiah in digits, as 25000, -25000 or 0.5, without thousands separators.",
+    )
+  const amount = BigInt(whole) * MICRO_PER_RUPIAH + BigInt(fraction.padEnd(6, "0"))
+  if (amount === 0n) throw new InvalidArgumentError("It must not be 0.")
+  return micro(sign === "-" ? -amount : amount)
+}
+
+// ---- What is printed ------------------------------------------------------------------------------------------------
+
+export const rp = (amount: Micro): string => `Rp ${microToRupiah(amount)}`
+export const minute = (at: Date | undefined): string =>
+  at === undefined ? "-" : at.toISOString().slice(0, 16).replace("T", " ")
+
+export const printJson = (value: unknown): void => console.log(JSON.stringify(value, null, 2))
+
+/** Columns as wide as they need be; those named are numbers and end in one line. */
+export function printTable(
+  head: readonly string[],
+  rows: readonly (readonly string[])[],
+  numbers: readonly string[] = [],
+) {
+  const all = [head, ...rows]
+  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)))
+  for (const row of all) {
+    const cells = row.map((cell, column) => {
+      const width = widths[column] ?? 0
+      return numbers.includes(head[column] ?? "") ? cell.padStart(width) : cell.padEnd(width)
+    })
+    console.log(cells.join("  ").trimEnd())
+  }
+}
+
+export function printFields(fields: Readonly<Record<string, string>>): void {
+  const width = Math.max(...Object.keys(fields).map(({ length }) => length))
+  for (const [name, value] of Object.entries(fields)) console.log(`${name.padEnd(width)}  ${value}`)
 }

@@ -1,10 +1,11 @@
 /** `loket key`: API keys of customers. */
-import { KEY_ID, keyJson, keyPlace, keyStatus, STATUS } from "../http/dashboard/keys.ts"
+import { KEY_ID, keyPlace, STATUS } from "../http/dashboard/keys.ts"
+import { keyJson, keyStatus } from "../http/dashboard/key-json.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import type { KeyRecord } from "../store/key-rows.ts"
 import type { Database } from "../store/database.ts"
-import * as beside from "./beside.ts"
+import * as beside from "./command.ts"
 import { command, CommandFailure } from "./command.ts"
 
 const { accountNamed, minute, rp, sure, withDatabase } = beside

@@ -2,19 +2,13 @@
 import { Command, CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings"
 import manifest from "../../package.json" with { type: "json" }
 import { accountCommand } from "./account.ts"
-import { archiveCommand } from "./archive.ts"
-import { backupCommand } from "./backup/backup.ts"
-import { restoreCommand } from "./backup/restore.ts"
+import { archiveCommand, migrateCommand, moveCommand, reconcileCommand } from "./database.ts"
+import { backupCommand, restoreCommand } from "./backup.ts"
 import { CommandFailure } from "./command.ts"
 import { doctorCommand } from "./doctor/doctor.ts"
-import { exchangeRateCommand } from "./exchange-rate.ts"
 import { keyCommand } from "./key.ts"
-import { legalTextsCommand, operatorCommand, seedCommand } from "./set-up.ts"
-import { migrateCommand } from "./migrate.ts"
-import { moveCommand } from "./move.ts"
-import { reconcileCommand } from "./reconcile.ts"
-import { devCommand, startCommand } from "./serve.ts"
-import { simulatorCommand } from "./simulator.ts"
+import { exchangeRateCommand, legalTextsCommand, operatorCommand, seedCommand } from "./set-up.ts"
+import { devCommand, startCommand, simulatorCommand } from "./serve.ts"
 import { topUpCommand } from "./top-up.ts"
 
 const WIDTH = 100

@@ -1,24 +1,23 @@
-/** `loket start` and `loket dev`: a gateway until it is told to stop. */
-import { mkdir, readFile, writeFile } from "node:fs/promises"
-import { join } from "node:path"
+/** `loket start`, `loket dev` and `loket simulator`: what runs until it is told to stop. */
+import { InvalidArgumentError } from "@commander-js/extra-typings"
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { join } from "node:path"
 import type { Provider } from "../catalogue/model.ts"
 import { type Config, workersOf } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
-import { ownCommand } from "../own-command.ts"
-import { ensureRequestLimit } from "../request-limit.ts"
+import { ensureRequestLimit, ownCommand } from "../request-limit.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { unbound } from "../store/key-rows.ts"
 import { serviceManager } from "../systemd.ts"
-import { type Backend, configuredBackends, placeOf, placesOf } from "../upstream/providers.ts"
+import { type Backend, configuredBackends, secretSourceName, secretSourceNames } from "../upstream/providers.ts"
 import { Supervisor } from "../workers/supervisor.ts"
-import { isWorker, serveAsWorker } from "../workers/worker.ts"
-import { command, CommandFailure } from "./command.ts"
-import { configuration, legalTexts, seedFiles } from "./settings.ts"
+import { isWorker, serveAsWorker } from "../workers/worker-process.ts"
+import { command, CommandFailure, configuration, legalTexts, seedFiles } from "./command.ts"
 
 export const startCommand = () =>
   command("start", {
@@ -51,7 +50,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   const legal = await legalTexts(config)
   let backends = configuredBackends(providers, config.secret)
   if (backends.size === 0 && mode === "start") {
-    const names = placesOf(providers).join(", ")
+    const names = secretSourceNames(providers).join(", ")
     throw new CommandFailure(
       `no provider is configured: set at least one of ${names}; \`loket dev\` runs without, on simulated models`,
     )
@@ -126,7 +125,7 @@ const openDevWarning = (host: string): string => `
 
 /** The demo's free top-ups would be spent at a provider that sends a bill. */
 function openDevProblem(host: string, backends: readonly Backend[]): string {
-  const keys = backends.map(({ credential }) => placeOf(credential.key)).join(", ")
+  const keys = backends.map(({ credential }) => secretSourceName(credential.key)).join(", ")
   return `dev does not listen on ${host} with a provider's key (${keys}): whoever reaches it tops up without paying, and spends your money there. Unset the key, set HOST=127.0.0.1, or run start`
 }
 
@@ -263,3 +262,39 @@ const banner = (url: string, { email, password, key }: Demo, simulated: boolean)
     -H 'Content-Type: application/json' \\
     -d '{"model":"deepseek-v3.2","stream":true,"messages":[{"role":"user","content":"Hello, Loket!"}]}'
 `
+
+const LARGEST_PORT = 65_535
+const isPort = (text: string): boolean => /^\d{1,5}$/.test(text) && Number(text) <= LARGEST_PORT
+
+function port(text: string): number {
+  if (!isPort(text)) throw new InvalidArgumentError(`It must be a number from 0 to ${LARGEST_PORT}.`)
+  return Number(text)
+}
+
+function configuredPort(): number {
+  const text = process.env["PORT"] || "8788"
+  if (!isPort(text)) throw new CommandFailure(`PORT is "${text}"; it must be a number from 0 to ${LARGEST_PORT}`, 2)
+  return Number(text)
+}
+
+export const simulatorCommand = () =>
+  command("simulator", {
+    summary: "Serve a simulated backend, which speaks all formats and fails on request",
+    details:
+      'Script a call in its model\'s name: "any-name?ttft=200&pace=20&output=50&fault=status&status=503&times=2"',
+    examples: [["simulator --port 8788", "as a provider's base_url: http://127.0.0.1:8788"]],
+  })
+    .option("--port <number>", "where to listen; 0 takes any free port; PORT says it too", port)
+    .option("--host <address>", "the address to listen on; HOST says it too")
+    .action(async (options) => {
+      const simulator = startSimulator({
+        port: options.port ?? configuredPort(),
+        hostname: options.host ?? (process.env["HOST"] || "127.0.0.1"),
+      })
+      console.log(`simulator: ${simulator.url} (chat completions, messages, responses)
+script a call in its model's name: "any-name?ttft=200&pace=20&output=50&fault=status&status=503&times=2"`)
+      await new Promise<void>((resolve) => {
+        for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => resolve())
+      })
+      await simulator.stop()
+    })

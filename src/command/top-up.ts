@@ -8,7 +8,7 @@ import { besideGateways, openPayments } from "../payments/open.ts"
 import type { Database } from "../store/database.ts"
 import { type OwnedTopUp, paymentViews, type StoredProblem } from "../store/operator/payments.ts"
 import { type TopUp, topUpStore } from "../store/top-ups.ts"
-import * as beside from "./beside.ts"
+import * as beside from "./command.ts"
 import { command, CommandFailure, progress } from "./command.ts"
 
 const { minute, rp, sure, withDatabase } = beside

@@ -3,7 +3,7 @@
  * it; series and their labels are made when somebody reads them. Times in seconds, money in micro-rupiah.
  */
 import { Counter, type Metric, type Registry } from "prom-client"
-import type { RetryBudget } from "../../actors/circuit.ts"
+import type { RetryBudget } from "../../actors/backend.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
 import type { BackendHealth } from "../gateway/backend-health.ts"
 import type { PoolMember } from "../gateway/pools.ts"

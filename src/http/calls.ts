@@ -1,23 +1,23 @@
 /** The endpoints that call models, and those that count a request's tokens for nothing. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { affordabilityByHold } from "../gateway/afford.ts"
+import { affordabilityByHold } from "../gateway/plan-call.ts"
 import { authenticate } from "../gateway/authenticate.ts"
-import { endpointRefused, modelRefused } from "../gateway/binding.ts"
+import { endpointRefused, modelRefused } from "../gateway/eligibility.ts"
 import { call } from "../gateway/call.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { Failure } from "../failure/failure.ts"
-import { formats } from "../wire/exchange.ts"
-import type { ClientSide, Counting } from "../wire/format.ts"
+import { formats } from "../wire/protocol.ts"
+import type { ClientSide, TokenCounting } from "../wire/format.ts"
 import { readBody } from "../gateway/read-body.ts"
-import { ORIGINAL_REQUEST_ID } from "../gateway/repeatable.ts"
+import { ORIGINAL_REQUEST_ID } from "../gateway/replayable-call.ts"
 import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
 import { parseRequestBody } from "../gateway/parse-request.ts"
 import { RUN_NAME } from "../gateway/runs.ts"
 import { estimateInput } from "../gateway/input-estimate.ts"
 import type { Endpoint } from "../language/request.ts"
 import { fallbackChoice } from "./dashboard/key-settings.ts"
-import { dryRunAnswer } from "./dry-run-answer.ts"
+import { dryRunSchema } from "./dry-run-shape.ts"
 import { type DryRuns, dryRunHeader, isDryRun } from "./dry-runs.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented, type RouteTerms } from "./route.ts"
@@ -147,7 +147,7 @@ const callController = (ports: GatewayPorts, dryRuns: DryRuns, format: ClientSid
       tag: "Calls",
       ...terms[format.endpoint],
       headers,
-      answer: Type.Union([anyObject, dryRunAnswer]),
+      answer: Type.Union([anyObject, dryRunSchema]),
       media: "text/event-stream",
     }),
   )
@@ -155,7 +155,7 @@ const callController = (ports: GatewayPorts, dryRuns: DryRuns, format: ClientSid
 /**
  * Answered from the estimator, free, outside the request window (decisions §8): coding agents call it many times a minute.
  */
-const countTokensController = (ports: GatewayPorts, format: ClientSide, counting: Counting) =>
+const countTokensController = (ports: GatewayPorts, format: ClientSide, counting: TokenCounting) =>
   new Elysia({ name: `count-tokens:${format.endpoint}` }).use(edge).post(
     counting.path,
     async ({ request, requestId }) => {
@@ -166,12 +166,12 @@ const countTokensController = (ports: GatewayPorts, format: ClientSide, counting
       const { limits, clock } = ports
       const { accountId } = caller.record
       const means = affordabilityByHold(ports, caller, requestId)
-      using share = ports.bodies.share(accountId)
+      using reservation = ports.bodies.reservationFor(accountId)
       const bytes = await readBody(request, {
         maxBytes: limits.maxBodyBytes,
         idleMs: limits.bodyIdleMs,
         clock,
-        share,
+        reservation,
         // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
         admit: (size, isHeavy) => (isHeavy ? means.body({ bytes: size, isHeavy }) : undefined),
       })
@@ -186,7 +186,7 @@ const countTokensController = (ports: GatewayPorts, format: ClientSide, counting
         return new Failure("request.invalid", { message: "The model is not served on this endpoint." })
       const notFor = modelRefused(caller.record.binding, read.model, offer)
       if (notFor !== undefined) return notFor
-      const decoded = await read.decode({ more: counting.more })
+      const decoded = await read.decode({ more: counting.defaults })
       if (decoded instanceof Failure) return decoded
       const canAfford = (tokens: number) => means.input({ tokens, rates: offer.price.rates })
       const { likely } = await estimateInput({ request: decoded, model: offer.model, accountId, canAfford }, ports)

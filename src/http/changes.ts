@@ -1,7 +1,7 @@
 /**
- * Changes that carry an `Idempotency-Key`: each is carried out once, however often it is sent within 24 hours. A row says so
- * before it begins, for all processes (`idempotency-keys.ts`). The same request at the same time in one process waits for the
- * one answer. For five minutes the process that gave an answer gives it again, from memory alone: it may hold an API key.
+ * Idempotent changes: a change with an `Idempotency-Key` is carried out once, however often it is sent within 24 hours. A row claims
+ * the key for all processes before the change begins (`idempotency-keys.ts`). Concurrent duplicates in one process wait for the one
+ * response. For five minutes the process replays its response. It is only kept in memory, because it may hold an API key.
  */
 import { createHmac, createHash } from "node:crypto"
 import { nanoid } from "nanoid"
@@ -12,7 +12,7 @@ import type { ChangeName, Claim, Found, IdempotencyKeyStore } from "../store/ide
 
 export interface Sent {
   readonly accountId: string
-  /** Who sends it, where that may be a member or a management token: nobody gets what another was answered. */
+  /** The sender, where that may be a member or a management token. Nobody gets the response of another sender. */
   readonly personId?: string
   readonly request: Request
   readonly body: Uint8Array
@@ -23,7 +23,7 @@ export interface Outcome {
   readonly status: number | string | undefined
 }
 
-export interface ChangesParts {
+export interface ChangesOptions {
   readonly store: IdempotencyKeyStore
   readonly processId: string
   readonly failed: (error: unknown) => void
@@ -33,9 +33,9 @@ export interface ChangesParts {
 
 const KEPT_MS = 5 * 60_000
 const LARGEST_KEPT = 64 * 1024
-/** Characters of all answers that are kept. */
+/** Characters of all stored responses. */
 const MOST_KEPT = 8 * 1024 * 1024
-const MOST_OF_ONE_ACCOUNT = 20
+const MAX_OF_ONE_ACCOUNT = 20
 
 interface Attempt {
   readonly accountId: string
@@ -46,26 +46,26 @@ interface Attempt {
 interface Kept {
   readonly accountId: string
   readonly fingerprint: Buffer
-  /** JSON; undefined for an empty answer. */
+  /** JSON. Undefined for an empty response. */
   readonly text: string | undefined
   readonly status: Outcome["status"]
   readonly untilMs: number
 }
 
 export class Changes {
-  readonly #parts: ChangesParts
+  readonly #parts: ChangesOptions
   readonly #now: () => number
   readonly #underWay = new Map<string, Attempt>()
-  /** The oldest first. */
-  readonly #kept = new Map<string, Kept>()
+  /** Stored responses, the oldest first. */
+  readonly #replays = new Map<string, Kept>()
   #keptSize = 0
 
-  constructor(parts: ChangesParts) {
+  constructor(parts: ChangesOptions) {
     this.#parts = parts
     this.#now = parts.now ?? Date.now
   }
 
-  /** What comes of the request: by `work`, or of an earlier time. Without the header `work` is simply done. */
+  /** The outcome of `work`, or the earlier one of a duplicate. Without the header, `work` simply runs. */
   async once(
     { accountId, personId = accountId, request, body }: Sent,
     work: (change: ChangeName | undefined) => Promise<Outcome | Failure>,
@@ -97,7 +97,7 @@ export class Changes {
     this.#underWay.set(name, { accountId, fingerprint, outcome })
     try {
       const done = await outcome
-      if (!(done instanceof Failure)) this.#keep(name, { accountId, fingerprint }, done)
+      if (!(done instanceof Failure)) this.#storeReplay(name, { accountId, fingerprint }, done)
       return done
     } finally {
       this.#underWay.delete(name)
@@ -121,40 +121,40 @@ export class Changes {
     return outcome
   }
 
-  /** The change is what it is, whether or not its row says so: the row is then taken over after a minute. */
+  /** The change stands even if its row could not be updated. The row can then be claimed again after a minute. */
   async #noted(noting: Promise<void>): Promise<void> {
     await noting.catch((error: unknown) => this.#parts.failed(error))
   }
 
   #find(name: string): Kept | undefined {
-    const kept = this.#kept.get(name)
+    const kept = this.#replays.get(name)
     if (kept === undefined || kept.untilMs > this.#now()) return kept
     this.#forget(name, kept)
     return undefined
   }
 
-  #keep(name: string, { accountId, fingerprint }: Pick<Kept, "accountId" | "fingerprint">, done: Outcome): void {
+  #storeReplay(name: string, { accountId, fingerprint }: Pick<Kept, "accountId" | "fingerprint">, done: Outcome): void {
     const text = done.answer === undefined ? undefined : JSON.stringify(done.answer)
     const size = sizeOf(text)
     if (done.answer instanceof Response || size > LARGEST_KEPT) return
     const untilMs = this.#now() + KEPT_MS
-    this.#kept.set(name, { accountId, fingerprint, text, status: done.status, untilMs })
+    this.#replays.set(name, { accountId, fingerprint, text, status: done.status, untilMs })
     this.#keptSize += size
-    const ofAccount = [...this.#kept].filter(([, kept]) => kept.accountId === accountId)
-    for (const [oldest, kept] of ofAccount.slice(0, -MOST_OF_ONE_ACCOUNT)) this.#forget(oldest, kept)
-    for (const [oldest, kept] of this.#kept) {
+    const ofAccount = [...this.#replays].filter(([, kept]) => kept.accountId === accountId)
+    for (const [oldest, kept] of ofAccount.slice(0, -MAX_OF_ONE_ACCOUNT)) this.#forget(oldest, kept)
+    for (const [oldest, kept] of this.#replays) {
       if (this.#keptSize <= MOST_KEPT && kept.untilMs > this.#now()) break
       this.#forget(oldest, kept)
     }
   }
 
   #forget(name: string, { text }: Kept): void {
-    this.#kept.delete(name)
+    this.#replays.delete(name)
     this.#keptSize -= sizeOf(text)
   }
 }
 
-/** With what belongs to an entry beside its text. */
+/** The text with the overhead of an entry. */
 const sizeOf = (text: string | undefined): number => (text?.length ?? 0) + 256
 
 function refusalOf(found: Found): Failure {
@@ -178,13 +178,13 @@ function refusalOf(found: Found): Failure {
   }
 }
 
-/** The id of what an answer shows. */
+/** The id of the object in a response. */
 function madeBy(answer: unknown): string | undefined {
   const id = typeof answer === "object" && answer !== null && "id" in answer ? answer.id : undefined
   return typeof id === "string" ? id : undefined
 }
 
-/** Keyed by what the client alone has, because a body may hold a password. */
+/** An HMAC with the client's own key, because a body may hold a password. */
 function fingerprintOf(key: string, { method, url }: Request, body: Uint8Array): Buffer {
   const { pathname, search } = new URL(url)
   return createHmac("sha256", key).update(`${method} ${pathname}${search}\n`).update(body).digest()

@@ -1,10 +1,12 @@
 /**
- * How long a connection may be idle. Bun closes one on which nothing was asked for that long, but counts the time of an
- * answer too, and of a stream as well, so it is told to wait for as long as a call is under way, and again not to right
- * before the answer ends: after the end it does not listen any more.
+ * The idle time-out of a connection. Bun closes an idle connection, but counts the time of a response as idle too, also of a stream.
+ * So the time-out is disabled while a call is in flight. It is set again right before the response ends, because Bun ignores it
+ * afterwards.
  */
-import type { Server } from "bun"
 import { isIP } from "node:net"
+import { existsSync } from "node:fs"
+import { readdir, readFile } from "node:fs/promises"
+import type { Server } from "bun"
 import { sleep, systemClock } from "../../actors/kernel/clock.ts"
 import type { StreamEnd } from "../gateway/outbox.ts"
 
@@ -12,7 +14,7 @@ export class Connection {
   readonly #server: Pick<Server<undefined>, "timeout">
   readonly #request: Request
   readonly #idleS: number
-  #ends = false
+  #isStreaming = false
 
   constructor(server: Pick<Server<undefined>, "timeout">, request: Request, idleS: number) {
     this.#server = server
@@ -21,52 +23,52 @@ export class Connection {
     server.timeout(request, 0)
   }
 
-  /** For whoever answers with a stream, and says when it ends. */
+  /** Called by a response that streams and signals its own end. */
   takeEnd(): StreamEnd {
-    this.#ends = true
+    this.#isStreaming = true
     return {
       ends: () => this.#server.timeout(this.#request, SLOW_READER_S),
       abandon: () => this.#server.timeout(this.#request, 1),
     }
   }
 
-  /** The answer goes now, as far as it is there. A stream whose end nobody minds takes its connection along. */
+  /** The response is being sent. A stream that does not signal its end closes its connection. */
   answered(response: Response): void {
-    if (this.#ends) return
+    if (this.#isStreaming) return
     if (isStream(response)) response.headers.set("Connection", "close")
     else this.#server.timeout(this.#request, this.#idleS)
   }
 }
 
-/** Bun does not count what a client takes, so this has to do for what is left to take when the answer ends. */
+/** Bun does not track what a client reads, so this is the time for the bytes that are unread when the response ends. */
 const SLOW_READER_S = 255
 
 const STREAMS = /^text\/(?:event-stream|csv)\b/
 const isStream = ({ headers }: Response): boolean => STREAMS.test(headers.get("content-type") ?? "")
 
 /**
- * Whose a request is, as a network address: failed sign-ins are counted for it, and the audit log and people's sessions show
- * it. Behind a proxy every peer is the proxy, which names its client in a header. The last address there is the proxy's own
- * word; its client may have written those before. Where no header is named, or no address is in it, it is the peer's.
+ * The client's network address. Failed sign-ins are counted by it, and the audit log and people's sessions show it. Behind a proxy
+ * every peer is the proxy, which names its client in a header. Only the last address in it is the proxy's own; the client may have
+ * written those before. Without a configured header, or without an address in it, the peer's address is used.
  */
 export function clientAddress(headers: Headers, peer: string, header: string | undefined): string {
   const named = header === undefined ? undefined : headers.get(header)?.split(",").at(-1)?.trim()
   return named === undefined || isIP(named) === 0 ? peer : named
 }
 
-const MOST_MS = 5_000
-const MOST_BYTES = 64 * 1024 * 1024
+const MAX_MS = 5_000
+const MAX_BYTES = 64 * 1024 * 1024
 
 /**
- * What all connections together have thrown away: so much at once, and then at a pace that the process hardly feels, for reading
- * 32 MiB costs its thread 30 ms. Who sends more is held back by its connection.
+ * The budget of discarded bytes, shared by all connections: a burst, and then a rate that costs the process little. Reading 32 MiB
+ * takes 30 ms of its thread. A client that sends more is slowed down by back-pressure.
  */
 const FREE_MS = 1_000
 const BYTES_PER_MS = 65_536
-/** When all that was thrown away would be free again (the generic cell rate algorithm). */
+/** When the whole burst is available again (the generic cell rate algorithm). */
 let freeAt = 0
 
-/** How long the next piece has to wait. */
+/** How long the next chunk has to wait. */
 function thrownAway(bytes: number): number {
   const now = systemClock.monotonic()
   freeAt = Math.max(freeAt, now) + bytes / BYTES_PER_MS
@@ -74,13 +76,13 @@ function thrownAway(bytes: number): number {
 }
 
 /**
- * An answer to a request whose body is not read to its end (decisions §13.9). A client that is still writing hears of
- * a closed connection before it reads what was answered, so what it still sends is read and thrown away while the
- * answer stays open; then the connection closes.
+ * A response to a request whose body is not read to its end (decisions §13.9). A client that is still writing would see a closed
+ * connection before it reads the response. So the rest of the body is read and discarded while the response stays open; then the
+ * connection closes.
  */
 export async function discardingBody(request: Request, response: Response): Promise<Response> {
   const { body } = request
-  // A reader that never let go of it, such as one that gave up: nobody else can read on.
+  // A reader that gave up may never release its lock; then nobody else can read on.
   if (body === null || body.locked) return response
   const { status, headers } = response
   const answer = await response.bytes()
@@ -95,14 +97,14 @@ export async function discardingBody(request: Request, response: Response): Prom
   return new Response(stream, { status, headers })
 }
 
-/** Resolves when it has come to its end, broken off, or gone on for too long. */
+/** Resolves when the body has ended, broken off, or taken too long. */
 async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   const reader = body.getReader()
-  // Ends the read under way. A promise of the end that each read is raced with would keep every piece until then.
-  const timer = systemClock.after(MOST_MS, () => reader.releaseLock())
+  // Releasing the lock ends a pending read. A promise that each read is raced with would keep every chunk in memory until the end.
+  const timer = systemClock.after(MAX_MS, () => reader.releaseLock())
   using _ = { [Symbol.dispose]: () => timer.cancel() }
   try {
-    for (let size = 0; size < MOST_BYTES;) {
+    for (let size = 0; size < MAX_BYTES;) {
       const piece = await reader.read()
       if (piece.done) return
       size += piece.value.length
@@ -110,6 +112,40 @@ async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
       if (waitMs > 0) await sleep(systemClock, waitMs)
     }
   } catch {
-    // It broke off, or it went on for too long.
+    // The body broke off or took too long.
+  }
+}
+
+/**
+ * The file descriptors of this process. Every connection takes one, and at the limit the listener accepts no connection. So close to
+ * the limit, connections are not kept alive.
+ */
+
+/** A part of the limit. */
+const CROWDED = 0.8
+
+export class Descriptors {
+  readonly #directory: string
+  #crowded = false
+
+  /** `directory`: the system's directory of open descriptors. */
+  constructor(directory = "/proc/self") {
+    this.#directory = directory
+  }
+
+  get crowded(): boolean {
+    return this.#crowded
+  }
+
+  /** The open descriptors and their limit. Undefined on a system that does not report them. Throws where Linux refuses to. */
+  async look(): Promise<{ readonly open: number; readonly limit: number } | undefined> {
+    if (!existsSync(this.#directory)) return undefined
+    const [open, limits] = await Promise.all([
+      readdir(`${this.#directory}/fd`),
+      readFile(`${this.#directory}/limits`, "utf8"),
+    ])
+    const limit = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity)
+    this.#crowded = open.length > limit * CROWDED
+    return { open: open.length, limit }
   }
 }

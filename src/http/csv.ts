@@ -122,4 +122,4 @@ export const jsonCells =
     })
 
 /** Of a file of the house's: what a spreadsheet opens at once. */
-export const MOST_EXPORTED = 200_000
+export const MAX_EXPORTED = 200_000

@@ -3,24 +3,25 @@
  * held, counted or billed. Free, so its key has a request window of its own for it.
  */
 import { Type } from "@sinclair/typebox"
-import type { Micro } from "../../actors/money/micro.ts"
+import type { KeyForecast } from "../../actors/key-record.ts"
+import { type Micro, microToJson, microToRupiah, minus, notNegative } from "../../actors/money/micro.ts"
 import type { Share } from "../../actors/share.ts"
 import type { WindowView } from "../../actors/window.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
 import { Failure } from "../failure/failure.ts"
-import { affordabilityByBalance } from "../gateway/afford.ts"
-import type { Caller } from "../gateway/authenticate.ts"
+import { affordabilityByBalance } from "../gateway/plan-call.ts"
+import { type Caller, rateHeaders } from "../gateway/authenticate.ts"
 import type { Arrival } from "../gateway/call.ts"
-import { authenticateDryRun, type DryRunContext, forecast, isReported } from "../gateway/dry-run.ts"
+import { authenticateDryRun, type DryRunContext, forecast, type Forecast, isReported } from "../gateway/dry-run.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
+import type { Account } from "../store/accounts.ts"
 import type { ClientSide } from "../wire/format.ts"
-import { answerOf, availableOf } from "./dry-run-answer.ts"
 import { DRY_RUN } from "./edge.ts"
-import { MinuteWindows } from "./minute-windows.ts"
+import { MinuteRateLimiter } from "./minute-windows.ts"
 import { field, oneOf } from "./shapes.ts"
 
-export interface DryRunsDeps {
+interface DryRunsDeps {
   readonly ports: GatewayPorts
   readonly accounts: Pick<Accounts, "account">
   readonly keys: Pick<Keys, "read">
@@ -30,7 +31,7 @@ export interface DryRunsDeps {
 /** A minute, of each key, all processes together. */
 const DRY_RUNS_A_MINUTE = 60
 /** Keys whose windows are kept; more than ask within a minute. */
-const MOST_KEYS = 10_000
+const MAX_KEYS = 10_000
 
 export const dryRunHeader = Type.Optional(
   oneOf(
@@ -50,13 +51,13 @@ export function isDryRun({ headers }: Request): boolean {
 
 export class DryRuns {
   readonly #deps: DryRunsDeps
-  readonly #windows: MinuteWindows
+  readonly #windows: MinuteRateLimiter
 
   constructor(deps: DryRunsDeps) {
     this.#deps = deps
-    this.#windows = new MinuteWindows({
+    this.#windows = new MinuteRateLimiter({
       limit: DRY_RUNS_A_MINUTE,
-      remembered: MOST_KEYS,
+      remembered: MAX_KEYS,
       share: deps.share,
       monotonic: () => deps.ports.clock.monotonic(),
     })
@@ -119,4 +120,111 @@ const askingOf = (
   available,
   affordability: affordabilityByBalance(ports, available),
   model: undefined,
+})
+
+interface DryRunResult {
+  readonly requestId: string
+  readonly refusal: Failure | undefined
+  readonly dryRuns: WindowView
+  /** Of a key that is paused: in milliseconds since the epoch, `Infinity` until it is resumed. */
+  readonly paused?: { readonly until: number } | undefined
+  /** Undefined of an account that is closed to the key. */
+  readonly account?: Account
+  readonly forecast?: Forecast
+  readonly model?: string | undefined
+}
+
+function answerOf({ requestId, refusal, dryRuns, account, forecast, model, paused }: DryRunResult): Response {
+  const course = forecast?.route
+  const body = {
+    object: "dry_run",
+    request_id: requestId,
+    refused_by: refusal === undefined ? null : refusalJson(refusal, requestId),
+    model: model ?? null,
+    answered_by: course?.model ?? null,
+    may_be_answered_by: course?.others ?? [],
+    cost: course === undefined ? null : costJson(course),
+    limits: {
+      ...keyLimitsJson(forecast?.key),
+      ...(forecast?.run && { run: runJson(forecast.run) }),
+      ...(forecast?.breakers !== undefined &&
+        forecast.breakers.length > 0 && { ten_minutes: forecast.breakers.map(breakerJson) }),
+      ...(paused && { paused: { until: paused.until === Infinity ? null : new Date(paused.until).toISOString() } }),
+      balance: account === undefined ? null : balanceJson(account),
+      model: course === undefined ? null : modelJson(course),
+      dry_runs: windowJson(dryRuns),
+    },
+  }
+  const rates = forecast === undefined ? {} : rateHeaders(forecast.key.view)
+  return Response.json(body, { headers: { ...rates, ...forecast?.headers, "Cache-Control": "no-store" } })
+}
+
+const refusalJson = (refusal: Failure, requestId: string) => ({
+  status: refusal.status,
+  ...refusal.body(requestId),
+  retry_after_s: refusal.detail.retryAfterS ?? null,
+})
+
+const runJson = ({ state, limit, remaining, endsAt }: NonNullable<Forecast["run"]>) => ({
+  status: state,
+  limit_micro: microToJson(limit),
+  remaining_micro: microToJson(remaining),
+  ends_at: endsAt === undefined ? null : new Date(endsAt).toISOString(),
+})
+
+const breakerJson = (breaker: NonNullable<Forecast["breakers"]>[number]) => ({
+  of: breaker.of,
+  ceiling_micro: microToJson(breaker.ceiling),
+  spent_micro: microToJson(breaker.spent),
+  held_micro: microToJson(breaker.held),
+  remaining_micro: microToJson(breaker.remaining),
+  resets_in_s: breaker.resetS,
+})
+
+type Course = NonNullable<Forecast["route"]>
+
+const costJson = ({ inputTokens, mostInputTokens, answerLimit, least, hold, most }: Course) => ({
+  input_tokens: inputTokens,
+  most_input_tokens: mostInputTokens,
+  output_token_limit: answerLimit,
+  least_micro: microToJson(least),
+  hold_micro: hold === undefined ? null : microToJson(hold),
+  hold_rp: hold === undefined ? null : microToRupiah(hold),
+  most_micro: microToJson(most),
+  most_rp: microToRupiah(most),
+})
+
+function keyLimitsJson(key: KeyForecast | undefined) {
+  const { requests, tokens, budget } = key?.view ?? {}
+  return {
+    requests: requests === undefined ? null : windowJson(requests),
+    tokens: tokens === undefined ? null : windowJson(tokens),
+    budget:
+      budget === undefined
+        ? null
+        : {
+            period: budget.period,
+            limit_micro: microToJson(budget.limit),
+            remaining_micro: microToJson(budget.remaining),
+            resets_in_s: key?.budgetEndsInS ?? null,
+          },
+  }
+}
+
+const windowJson = ({ limit, remaining, resetS }: WindowView) => ({ limit, remaining, resets_in_s: resetS })
+
+/** What an account has that no call holds. */
+const availableOf = ({ balanceMicro, heldMicro }: Account): Micro => notNegative(minus(balanceMicro, heldMicro))
+
+const balanceJson = (account: Account) => ({
+  balance_micro: microToJson(account.balanceMicro),
+  held_micro: microToJson(account.heldMicro),
+  available_micro: microToJson(availableOf(account)),
+})
+
+const modelJson = ({ slots: { cap, taken, waiting }, waits }: Course) => ({
+  concurrency: cap,
+  free: Math.max(0, cap - taken),
+  waiting,
+  would_wait: waits,
 })

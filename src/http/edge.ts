@@ -4,25 +4,25 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia, NotFoundError } from "elysia"
+import { customAlphabet } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import { failureCodes } from "../failure/table.ts"
-import { isMuchUnread } from "../gateway/read-body.ts"
+import { hasLargeUnreadBody } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
-import { NotArchived } from "../store/archives.ts"
+import { NotArchived } from "../store/archive-file.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import { type Connection, discardingBody } from "./connection.ts"
 import { preflight, readableBy } from "./pages.ts"
-import { newRequestId } from "./request-id.ts"
 import { described, field, flag, oneOf, text } from "./shapes.ts"
 
-/** Asks what a call would come to (dry-runs.ts). */
+/** The header that makes a call a dry run (dry-runs.ts). */
 export const DRY_RUN = "X-Dry-Run"
 
-export class Context {
+class Context {
   readonly requestId: string
-  /** Undefined where there is none, as in tests of controllers. */
+  /** Undefined without a server, as in tests of controllers. */
   readonly connection: Connection | undefined
-  /** Of the page of another origin that may read the answer. */
+  /** The origin of a page that may read the response. */
   allowedPage: string | undefined
   readonly #findAddress: () => string
   #address: string | undefined
@@ -37,7 +37,7 @@ export class Context {
     this.allowedPage = origin
   }
 
-  /** The client's network address, looked up when it is asked for first: once the connection has gone there is none. */
+  /** The client's network address. It is looked up at the first access; a closed connection has none. */
   get address(): string {
     return (this.#address ??= this.#findAddress())
   }
@@ -66,9 +66,9 @@ export const edge = new Elysia({ name: "edge" })
 export interface EdgeOptions {
   readonly log: Log
   readonly now: () => number
-  /** Whether a path that has a route is there now; left out, all are. */
+  /** Whether a path with a route is served now. Without it, all are. */
   readonly isThere?: (path: string) => boolean
-  /** The pages that any key lists; left out, none. */
+  /** The origins that any key lists. Without it, none. */
   readonly pages?: { has(origin: string): boolean }
 }
 
@@ -95,21 +95,21 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
     contexts.set(request, new Context(requestId, findAddress, connection))
     let response: Response
     try {
-      const asked = judged(request)
+      const asked = precheck(request)
       response = asked instanceof Failure ? failureResponse(asked, requestId) : (asked ?? (await app.fetch(request)))
     } catch (error) {
       response = failureResponse(failureOf(error, requestId, options.log), requestId)
     }
-    // A dry run tells with 200 that a body is too much to be read.
+    // A dry run reports a body that is too large with a 200.
     const mayBeUnread = response.status >= 400 || request.headers.has(DRY_RUN)
-    const whole = mayBeUnread && isMuchUnread(request) ? await discardingBody(request, response) : response
+    const whole = mayBeUnread && hasLargeUnreadBody(request) ? await discardingBody(request, response) : response
     const { allowedPage } = contextOf(request)
     if (allowedPage !== undefined) readableBy(allowedPage, whole)
     return named(whole, requestId)
   }
 
-  /** What there is no route for is refused before it is routed, and a pre-flight of a page that some key lists is answered. */
-  function judged(request: Request): Failure | Response | undefined {
+  /** Refuses a path without a route before routing, and answers pre-flights of pages that some key lists. */
+  function precheck(request: Request): Failure | Response | undefined {
     const path = pathOf(request)
     if (path === undefined) return new Failure("request.invalid", { message: "The Host header is not valid." })
     const methods = allowedMethods(path)
@@ -123,13 +123,13 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
   }
 }
 
-/** Calls with an API key, by their terms (route.ts). */
+/** Calls with an API key, by their route's options (route.ts). */
 const takesKey = ({ hooks }: Route): boolean =>
   (hooks as { readonly detail?: { readonly credential?: unknown } } | undefined)?.detail?.credential === "key"
 
 const VERSION = "/v1"
 
-/** A client's base address has `/v1` too little or twice, or ends with a slash: the path that it meant, where there is one. */
+/** The intended path of a client whose base address lacks `/v1`, has it twice, or ends with a slash, if there is one. */
 function nearPath(path: string, isThere: (path: string) => unknown): { readonly hint?: string } {
   const bare = path.replace(/\/+$/, "").replace(/^(?:\/v1)+(?=\/|$)/, "")
   if (bare === "") return path.startsWith(VERSION) ? { hint: BASE_ADDRESS } : {}
@@ -140,16 +140,16 @@ function nearPath(path: string, isThere: (path: string) => unknown): { readonly 
 const BASE_ADDRESS =
   "As its base address a client of chat completions or responses takes this server with /v1, one of messages without it."
 
-/** For what escapes even the edge: a bug in it. The answer has an id all the same, and the log has the same one. */
+/** Handles a throw of the edge itself, which is a bug. The response and the log have the same id. */
 export function unhandled(error: unknown, { log, now }: EdgeOptions): Response {
   const requestId = newRequestId(now())
   return named(failureResponse(failureOf(error, requestId, log), requestId), requestId)
 }
 
 /**
- * The second name is the one that the messages format's SDK reads (decisions §1). Nobody guesses what an answer is, and
- * nobody keeps one unless it says otherwise. A page of another origin reads the answers of calls whose key lists it, and
- * no others: the dashboard's API is for the dashboard.
+ * The headers of every response. The SDK of the messages format reads the second name of the request id (decisions §1). Browsers must
+ * not guess content types, and must not cache unless a response allows it. A page of another origin can only read responses of calls
+ * whose key lists it: the dashboard's API is for the dashboard.
  */
 function named(response: Response, requestId: string): Response {
   const { headers } = response
@@ -160,7 +160,7 @@ function named(response: Response, requestId: string): Response {
   return response
 }
 
-/** What a throw means to the client. Only a bug is logged, with its stack; the client sees nothing of it. */
+/** The failure of a throw. Only a bug is logged, with its stack. The client sees nothing of it. */
 export function failureOf(error: unknown, requestId: string, log: Log): Failure {
   if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
   if (error instanceof NotArchived) {
@@ -178,8 +178,8 @@ export function failureOf(error: unknown, requestId: string, log: Log): Failure 
 }
 
 /**
- * HTTP/1.0 has no `Host`, and health checks of load balancers still speak it. A name that is reserved for nobody makes a
- * URL of their path, so that such a caller is on no trusted host either.
+ * The host of requests without one. HTTP/1.0 has no `Host`, and some load balancers still use it for health checks. The name is reserved,
+ * so such a caller is on no trusted host either.
  */
 function withHost(request: Request): Request {
   if (request.headers.has("host") || !request.url.startsWith("/")) return request
@@ -187,8 +187,7 @@ function withHost(request: Request): Request {
 }
 
 /**
- * The path of a request, or undefined when its `Host` header makes no URL, or comes twice: a proxy before us may have
- * gone by the other one (RFC 9112, 3.2).
+ * The path of a request. Undefined if its `Host` header is invalid or comes twice: a proxy may have used the other one (RFC 9112, 3.2).
  */
 function pathOf({ url, headers }: Request): string | undefined {
   if (headers.get("host")?.includes(",") === true) return undefined
@@ -197,17 +196,17 @@ function pathOf({ url, headers }: Request): string | undefined {
   const path = url.slice(start)
   if (start > 0 && origins.has(origin) && PLAIN_PATH.test(path)) return path
   if (!URL.canParse(url)) return undefined
-  if (origins.size < MOST_ORIGINS) origins.add(origin)
+  if (origins.size < MAX_ORIGINS) origins.add(origin)
   return new URL(url).pathname
 }
 
-/** Of these a URL's parser would make the same. */
+/** Characters that a URL parser leaves unchanged. */
 const PLAIN_PATH = /^[A-Za-z0-9/_-]+$/
-/** Beginnings of URLs that were found to be valid. */
+/** A cache of URL prefixes that are valid. */
 const origins = new Set<string>()
-const MOST_ORIGINS = 100
+const MAX_ORIGINS = 100
 
-/** Which methods a path takes: what makes a wrong method a 405 and not a 404 (gateway-api.md, "Method errors"). */
+/** The methods of each path. They make a wrong method a 405 and not a 404 (gateway-api.md, "Method errors"). */
 function methodTable(routes: Handler["routes"]) {
   const exact = new Map<string, string[]>()
   const patterns: { readonly pattern: RegExp; readonly methods: string[] }[] = []
@@ -260,3 +259,18 @@ export function failureResponse(failure: Failure, requestId: string): Response {
   if (failure.detail.retryAfterS !== undefined) headers.set("Retry-After", String(failure.detail.retryAfterS))
   return new Response(JSON.stringify(failure.body(requestId)), { status: failure.status, headers })
 }
+
+/**
+ * Request ids: `req_`, nine characters of milliseconds since the epoch in base 36, and a nanoid. Ids sort by the time of
+ * their creation, which keeps the usage table's index append-mostly (decisions §1).
+ */
+// Without `_` and `-`, so that ids of one millisecond differ only in letters and digits and select with a double click.
+const suffix = customAlphabet("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 18)
+
+/** The prefix of all ids of this millisecond, which sorts before them. Nine characters last until the year 5188. */
+export const firstRequestId = (ms: number): string =>
+  `req_${Math.min(Math.max(0, ms), 36 ** 9 - 1)
+    .toString(36)
+    .padStart(9, "0")}`
+
+export const newRequestId = (nowMs: number): string => `req_${nowMs.toString(36).padStart(9, "0")}${suffix()}`

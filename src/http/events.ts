@@ -116,7 +116,7 @@ export interface EventsDeps {
   readonly lookMs?: number
 }
 
-const eventsTerms = {
+const eventLimits = {
   may: "read",
   tag: "Usage",
   summary: {
@@ -132,7 +132,7 @@ const eventsTerms = {
 
 export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK_MS }: EventsDeps) =>
   new Elysia({ name: "events" }).use(edge).get(
-    ...signedInBy(authenticate)("/events", eventsTerms, async ({ request, session }) => {
+    ...signedInBy(authenticate)("/events", eventLimits, async ({ request, session }) => {
       const { accountId, personId } = session
       if (events.count(session) >= STREAMS_PER_PERSON) return new Failure("gateway.capacity")
 
@@ -154,7 +154,7 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
       }
       const mayRead = async () => {
         const now = await authenticate(request)
-        const whose = now instanceof Failure ? now : whoseAccount(now, request, eventsTerms.may)
+        const whose = now instanceof Failure ? now : whoseAccount(now, request, eventLimits.may)
         return !(whose instanceof Failure) && whose.accountId === accountId
       }
       const endUnlessMember = async () => {
@@ -164,8 +164,8 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
       const stream = new EventStream({
         begun: () => {
           events.add(accountId, subscriber)
-          looking = setInterval(() => soon(look), lookMs)
-          soon(tellBalance)
+          looking = setInterval(() => inBackground(look), lookMs)
+          inBackground(tellBalance)
         },
         ended: () => {
           events.remove(accountId, subscriber)
@@ -176,11 +176,11 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
       const subscriber: Subscriber = {
         stream,
         personId,
-        accountChanged: () => soon(endUnlessMember),
+        accountChanged: () => inBackground(endUnlessMember),
         balanceChanged: () => {
           settlingDown ??= setTimeout(() => {
             settlingDown = undefined
-            soon(tellBalance)
+            inBackground(tellBalance)
           }, SETTLE_DOWN_MS)
         },
       }
@@ -195,7 +195,7 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
   )
 
 /** The database may be away for a moment; the next look sends what was missed. */
-const soon = (work: () => Promise<void>): void => void work().catch(() => {})
+const inBackground = (work: () => Promise<void>): void => void work().catch(() => {})
 
 const callJson = ({ requestId, keyId, endpoint, record }: FinishedCall) => ({
   request_id: requestId,

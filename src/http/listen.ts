@@ -1,12 +1,11 @@
 /** The listener that callers reach, and the one for Prometheus and whoever asks after this very process. */
 import type { Config } from "../config.ts"
-import { clientAddress, Connection } from "./connection.ts"
-import type { Descriptors } from "./descriptors.ts"
+import { clientAddress, Connection, type Descriptors } from "./connection.ts"
 import { type EdgeOptions, unhandled } from "./edge.ts"
 import { answerHealth, type Readiness } from "./health.ts"
 import type { Metrics } from "./metrics.ts"
 
-export interface ListenTerms extends EdgeOptions {
+export interface ListenOptions extends EdgeOptions {
   readonly config: Pick<
     Config,
     "HOST" | "PORT" | "REUSE_PORT" | "METRICS_PORT" | "CLIENT_ADDRESS_HEADER" | "KEEP_ALIVE_MS"
@@ -19,7 +18,7 @@ export interface ListenTerms extends EdgeOptions {
   readonly handingOver: () => boolean
 }
 
-export function listen({ config, metrics, handle, handingOver, descriptors, ...edge }: ListenTerms) {
+export function listen({ config, metrics, handle, handingOver, descriptors, ...edge }: ListenOptions) {
   const idleS = Math.ceil(config.KEEP_ALIVE_MS / 1_000)
   return Bun.serve({
     hostname: config.HOST,
@@ -59,7 +58,7 @@ export const listenForMetrics = ({
   metrics,
   readiness,
   ...edge
-}: Omit<ListenTerms, "handle" | "handingOver" | "descriptors"> & { readonly readiness: Readiness }) =>
+}: Omit<ListenOptions, "handle" | "handingOver" | "descriptors"> & { readonly readiness: Readiness }) =>
   config.METRICS_PORT === undefined
     ? undefined
     : Bun.serve({

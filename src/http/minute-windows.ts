@@ -1,9 +1,9 @@
 /** So many a minute of each name, all processes together; for what no key's own window counts. */
 import type { Share } from "../../actors/share.ts"
 import { SlidingWindow, type WindowView } from "../../actors/window.ts"
-import { LatestFew } from "../accounts/pace.ts"
+import { RecentEntries } from "../accounts/rate-limits.ts"
 
-export interface MinuteTerms {
+export interface MinuteLimits {
   readonly limit: number
   /** How many names are remembered: more than come within a minute. */
   readonly remembered: number
@@ -13,13 +13,13 @@ export interface MinuteTerms {
   readonly monotonic: () => number
 }
 
-export class MinuteWindows {
-  readonly #terms: MinuteTerms
-  readonly #windows: LatestFew<{ readonly window: SlidingWindow; readonly share: Share }>
+export class MinuteRateLimiter {
+  readonly #terms: MinuteLimits
+  readonly #windows: RecentEntries<{ readonly window: SlidingWindow; readonly share: Share }>
 
-  constructor(terms: MinuteTerms) {
+  constructor(terms: MinuteLimits) {
     this.#terms = terms
-    this.#windows = new LatestFew(terms.remembered)
+    this.#windows = new RecentEntries(terms.remembered)
   }
 
   /** What is left with this one, or in how many seconds it may come again; what is refused is not counted. */

@@ -3,9 +3,9 @@
  * and only its prose is written for people.
  */
 import { Kind, type TSchema, Type } from "@sinclair/typebox"
-import { rolesThatMay } from "../accounts/permissions.ts"
+import { rolesThatMay } from "../accounts/members.ts"
 import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
-import { memberRoles } from "../store/member-roles.ts"
+import { memberRoles } from "../store/members.ts"
 import { errorBody } from "./edge.ts"
 import { type Credential, type Documented, tags } from "./route.ts"
 import { field, indonesianOf, type Said, together } from "./shapes.ts"

@@ -2,7 +2,7 @@
  * What a browser is told of calls that pages of other origins make (CORS, as the Fetch standard has it): nothing, but for those
  * that a key lists (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). Credentials of a browser are never asked for.
  */
-import { ORIGINAL_REQUEST_ID } from "../gateway/repeatable.ts"
+import { ORIGINAL_REQUEST_ID } from "../gateway/replayable-call.ts"
 import { DROPPED_FIELDS } from "../wire/fields.ts"
 
 /** A browser asks again after so many seconds. Calls are judged by their key, however old the pre-flight. */

@@ -4,12 +4,12 @@
  */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client"
 import type { GateLoad } from "../store/gate.ts"
-import type { ProcessSign } from "../store/process-signs.ts"
-import type { BodyBytes } from "../gateway/read-body.ts"
-import type { Repeats } from "../gateway/repeats.ts"
+import type { ProcessSign } from "../store/session-lock.ts"
+import type { BodyMemory } from "../gateway/read-body.ts"
+import type { CallDeduplication } from "../gateway/call-deduplication.ts"
 import type { RedisCounts } from "../redis/counts.ts"
 import type { Tracing } from "../traces/tracing.ts"
-import type { Descriptors } from "./descriptors.ts"
+import type { Descriptors } from "./connection.ts"
 
 export interface Watched {
   readonly descriptors: Pick<Descriptors, "look">
@@ -26,9 +26,9 @@ export interface Watched {
   /** The keys' windows of all processes; undefined without Redis. */
   readonly counts: Pick<RedisCounts, "state" | "falls" | "answers"> | undefined
   /** What is held of request bodies. */
-  readonly bodies: Pick<BodyBytes, "held" | "total">
-  /** What is kept of answers that may be asked for again, and what became of calls that repeated another. */
-  readonly repeats: Pick<Repeats, "keptBytes" | "mostKeptBytes" | "outcomes">
+  readonly bodies: Pick<BodyMemory, "held" | "total">
+  /** Memory of responses that can be replayed, and the outcomes of duplicate calls. */
+  readonly deduplication: Pick<CallDeduplication, "replayBytes" | "maxReplayBytes" | "outcomes">
 }
 
 const LOOK_MS = 100
@@ -103,7 +103,7 @@ export function watchEventLoop(registry: Registry): { stop(): void } {
 }
 
 export function watchProcess(registry: Registry, watched: Watched): void {
-  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, counts, bodies, repeats } = watched
+  const { descriptors, processes, redoBytes, pools, withdrawalsKept, tracing, counts, bodies, deduplication } = watched
   gauge(registry, "process_memory_bytes", "Memory of this process.", ["kind"], (set) => {
     const { rss, heapUsed, external } = process.memoryUsage()
     set({ kind: "resident" }, rss)
@@ -131,11 +131,11 @@ export function watchProcess(registry: Registry, watched: Watched): void {
     set({ state: "limit" }, bodies.total)
   })
   gauge(registry, "kept_answer_bytes", "Memory that answers hold which may be asked for again.", ["state"], (set) => {
-    set({ state: "held" }, repeats.keptBytes)
-    set({ state: "limit" }, repeats.mostKeptBytes)
+    set({ state: "held" }, deduplication.replayBytes)
+    set({ state: "limit" }, deduplication.maxReplayBytes)
   })
   counter(registry, "repeats", "Calls that repeated another one, by what became of them.", ["outcome"], (add) => {
-    for (const [outcome, count] of Object.entries(repeats.outcomes)) add({ outcome }, count)
+    for (const [outcome, count] of Object.entries(deduplication.outcomes)) add({ outcome }, count)
   })
   gauge(registry, "withdrawals_kept", "Withdrawn calls on disk that the database does not have yet.", [], (set) =>
     set({}, withdrawalsKept()),

@@ -1,6 +1,6 @@
 /**
- * A route, said once: its path, who may call it, what it takes, what it answers, and its prose. From this come what is
- * checked before its handler runs, the types of the dashboard's client, and the OpenAPI document (`openapi.ts`).
+ * A route is declared once: its path, who may call it, its input, its response, and its description. The declaration drives the checks
+ * before the handler, the types of the dashboard's client, and the OpenAPI document (`openapi.ts`).
  *
  * A field's schema says in `description` what it must be: a refusal is made of the field's name and that. Elysia's own
  * parsing and validation are not used, because a refusal must have the gateway's error body and code.
@@ -8,7 +8,7 @@
 import type { Static, TObject, TSchema } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import type { DocumentDecoration } from "elysia"
-import type { Permission } from "../accounts/permissions.ts"
+import type { Permission } from "../accounts/members.ts"
 import { Failure } from "../failure/failure.ts"
 import { readBody } from "../gateway/read-body.ts"
 import { present } from "../language/json.ts"
@@ -33,33 +33,33 @@ export interface RouteTerms<Body = TSchema, Query = TObject, Answer = TSchema> {
   readonly query?: Query
   /** JSON, when all went well. */
   readonly answer?: Answer
-  /** What an answer that is not JSON is. A route with both answers either. */
+  /** The content type of a response that is not JSON. A route with both may send either. */
   readonly media?: "application/json" | "text/csv" | "application/pdf" | "text/event-stream" | "text/html"
-  /** Of the answer when all went well: 200 unless it is said. */
+  /** The status of success; 200 by default. */
   readonly status?: 201 | 204
-  /** Another status of the same answer, which the handler sets itself. */
+  /** Another status of the same response, which the handler sets itself. */
   readonly alsoStatus?: 201 | 503
-  /** Of an operator's route: the least that an operator must be. */
+  /** The lowest operator role that may call the route. */
   readonly role?: OperatorRole
-  /** Of a route of whoever is signed in: what a member's role must allow, or that it is about the person's own account. */
+  /** For signed-in callers: the permission that a member's role needs, or that the route is about the person's own account. */
   readonly may?: Permission | "self"
-  /** What is read of the headers. */
+  /** The headers that are read. */
   readonly headers?: TObject
 }
 
-/** What a route carries for the OpenAPI document. */
+/** A route's part of the OpenAPI document. */
 export interface Documented extends DocumentDecoration {
   readonly credential: Credential
   readonly terms: RouteTerms
 }
 
-/** The options of a route that does not check what it takes by its terms. */
+/** The options of a route that checks its input itself. */
 export const documented = (
   credential: Credential,
   terms: RouteTerms,
 ): { readonly parse: "none"; readonly detail: Documented } => ({ parse: "none", detail: { credential, terms } })
 
-/** A Standard Schema that lets everything pass: the types of a body or a query for the client, and nothing at run time. */
+/** A Standard Schema that accepts everything. It only types a body or a query for the client. */
 interface TypeOnly<T> {
   readonly "~standard": {
     readonly version: 1
@@ -78,7 +78,7 @@ type Params<Path extends string> = Path extends `${string}:${infer Name}/${infer
     ? Readonly<Record<Name, string>>
     : unknown
 
-/** What Elysia hands to a route. */
+/** Elysia's context of a route. */
 interface Context<Path extends string> {
   readonly request: Request
   readonly params: Params<Path>
@@ -91,7 +91,7 @@ type Call<Path extends string, Caller, Body, Query> = Context<Path> &
   Caller & {
     readonly body: StaticOf<Body>
     readonly query: StaticOf<Query>
-    /** What a statement takes that must have its effect once; undefined without an `Idempotency-Key`. */
+    /** The name of an idempotent change, for its statement. Undefined without an `Idempotency-Key`. */
     readonly change: ChangeName | undefined
   }
 
@@ -108,7 +108,7 @@ type Answered<T> = T extends readonly (infer Item)[]
   : T extends object
     ? { readonly [Name in keyof T]: Answered<T[Name]> }
     : T
-/** What a handler may answer with. */
+/** The results of a handler. */
 export type AnswerOf<Answer> = Answer extends TSchema ? Answered<Static<Answer>> : Response | undefined
 
 type Options<Body, Query> = { readonly parse: "none"; readonly detail: Documented } & (Body extends TSchema
@@ -117,15 +117,15 @@ type Options<Body, Query> = { readonly parse: "none"; readonly detail: Documente
   (Query extends TSchema ? { readonly query: TypeOnly<Static<Query>> } : unknown)
 
 /**
- * Makes the routes of those whom `find` lets in. The caller is judged before anything that the call brings. `Needed` is what
- * the terms of each such route must say beside the others.
+ * Creates the routes of callers that `find` accepts. The caller is checked before its input. `Needed` are further options that each such
+ * route must declare.
  */
 export const routesFor =
   <Caller extends object, Needed extends object = object>(
     credential: Credential,
     find: (request: Request, needed: Needed) => Promise<Caller | Failure>,
     once?: Once<Caller>,
-    /** Does the work of a change as this caller. */
+    /** Runs a change as this caller. */
     as: <T>(caller: Caller, work: () => Promise<T>) => Promise<T> = (_, work) => work(),
   ) =>
   <
@@ -141,7 +141,7 @@ export const routesFor =
     const readBody = terms.body === undefined ? undefined : bodyReader(terms.body)
     const readQuery = terms.query === undefined ? nothing : queryReader(terms.query)
     const handle = async (context: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
-      // Found before anything is waited for.
+      // Read before the first await.
       void contextOf(context.request).address
       const caller = await find(context.request, terms)
       if (caller instanceof Failure) return caller
@@ -186,16 +186,16 @@ const NO_BYTES = new Uint8Array()
 
 export const changesSomething = ({ method }: Pick<Request, "method">): boolean => method !== "GET" && method !== "HEAD"
 
-/** Nothing that the dashboard sends comes near it. */
+/** Far above any body that the dashboard sends. */
 const LIMIT_BYTES = 64 * 1024
 
-/** The raw bytes, for what is signed over them. */
+/** The raw bytes, for bodies with a signature. */
 export const readBytes = (request: Request): Promise<Uint8Array | Failure> =>
   readBody(request, { maxBytes: LIMIT_BYTES })
 
 /**
- * A reader of one kind of body. Fields that the schema does not name are ignored. A `null` is an absent field (decisions §12.7)
- * where the schema has no field that takes it.
+ * A reader of one kind of body. Fields outside the schema are ignored. A `null` is an absent field (decisions §12.7), unless the
+ * schema's field accepts it.
  */
 function bodyReader<S extends TObject>(schema: S): (bytes: Uint8Array) => Static<S> | Failure {
   const check = checker(schema)
@@ -209,7 +209,7 @@ function bodyReader<S extends TObject>(schema: S): (bytes: Uint8Array) => Static
   }
 }
 
-/** A reader of the parameters that a schema names. An empty one is an absent one: forms send them. */
+/** A reader of a schema's query parameters. An empty parameter is an absent one, because forms send empty ones. */
 function queryReader<S extends TObject>(schema: S): (request: Request) => Promise<Static<S> | Failure> {
   const check = checker(schema)
   return async ({ url }) => {
@@ -223,7 +223,7 @@ function queryReader<S extends TObject>(schema: S): (request: Request) => Promis
   }
 }
 
-/** A parameter as its schema means it; what cannot be read as that stays text, and is refused. */
+/** A parameter converted to its schema's type. A text that cannot be converted stays text and is refused. */
 function fromText(text: string, { type }: TSchema): unknown {
   if (type === "integer" && /^\d{1,15}$/.test(text)) return Number(text)
   if (type === "boolean" && (text === "true" || text === "false")) return text === "true"

@@ -2,13 +2,12 @@
 import { MICRO_PER_RUPIAH, micro } from "../../actors/money/micro.ts"
 import type { Config } from "../config.ts"
 import type { Database } from "../store/database.ts"
-import { paymentProblemStore } from "../store/payment-problems.ts"
+import { paymentProblemStore } from "../store/operator/payments.ts"
 import { refundStore } from "../store/refunds.ts"
 import { type TopUpStore, topUpStore } from "../store/top-ups.ts"
 import { midtransProvider } from "./midtrans.ts"
-import type { PaymentProvider } from "./provider.ts"
+import { type PaymentProvider, simulatedProvider } from "./provider.ts"
 import { Refunds, type RefundsParts } from "./refunds.ts"
-import { simulatedProvider } from "./simulated.ts"
 import { type Credited, TopUps } from "./top-ups.ts"
 
 export interface Payments {

@@ -13,10 +13,10 @@ export interface PdfMeasure {
 }
 
 /** A tree that is larger has more pages than any backend reads, or none and goes in circles. */
-const MOST_NODES = 20_000
+const MAX_NODES = 20_000
 /** Of drawing instructions, and of one stream of them: what shows more fills any window. */
-const MOST_CONTENT_BYTES = 16 * 1024 * 1024
-const MOST_DEPTH = 8
+const MAX_CONTENT_BYTES = 16 * 1024 * 1024
+const MAX_DEPTH = 8
 
 /** Undefined for what is no PDF, or too broken to be read. */
 export async function measurePdf(bytes: Uint8Array): Promise<PdfMeasure | undefined> {
@@ -55,16 +55,16 @@ function walk(context: Context, root: unknown) {
   const count = tree instanceof PDFDict ? member(context, tree, "Count") : undefined
   const waiting: { readonly node: unknown; readonly above: unknown }[] = [{ node: tree, above: undefined }]
   let nodes = 0
-  for (let next = waiting.pop(); next !== undefined && nodes < MOST_NODES; next = waiting.pop(), nodes++) {
+  for (let next = waiting.pop(); next !== undefined && nodes < MAX_NODES; next = waiting.pop(), nodes++) {
     const dict = look(context, next.node)
     if (!(dict instanceof PDFDict)) continue
     const resources = member(context, dict, "Resources") ?? next.above
     const kids = member(context, dict, "Kids")
     if (!(kids instanceof PDFArray)) pages.push({ dict, resources })
-    else for (const node of kids.asArray().slice(0, MOST_NODES)) waiting.push({ node, above: resources })
+    else for (const node of kids.asArray().slice(0, MAX_NODES)) waiting.push({ node, above: resources })
   }
   const claimed = count instanceof PDFNumber ? Math.max(0, Math.floor(count.asNumber())) : 0
-  return { pages, claimed, endless: nodes >= MOST_NODES }
+  return { pages, claimed, endless: nodes >= MAX_NODES }
 }
 
 interface Size {
@@ -106,7 +106,7 @@ class Content {
     if (size === undefined) return false
     this.#text += size.text
     this.#content += size.content
-    return this.#content <= MOST_CONTENT_BYTES && ++this.#looked <= MOST_NODES
+    return this.#content <= MAX_CONTENT_BYTES && ++this.#looked <= MAX_NODES
   }
 
   /** The forms among these resources, and what their fonts say that their letters mean. */
@@ -120,7 +120,7 @@ class Content {
 
   #addForm(object: unknown, depth: number): boolean {
     if (!(object instanceof PDFStream) || object.dict.get(PDFName.of("Subtype")) !== PDFName.of("Form")) return true
-    if (depth >= MOST_DEPTH || !this.#add(object)) return false
+    if (depth >= MAX_DEPTH || !this.#add(object)) return false
     return this.#addNamed(member(this.#context, object.dict, "Resources"), depth + 1)
   }
 
@@ -144,14 +144,14 @@ class Content {
     if (!(meanings instanceof PDFStream)) return true
     if (!this.#plain.has(meanings)) {
       const bytes = decoded(this.#context, meanings)
-      this.#plain.set(meanings, bytes !== undefined && longestShown(bytes) <= MOST_MEANING_BYTES)
+      this.#plain.set(meanings, bytes !== undefined && longestShown(bytes) <= MAX_MEANING_BYTES)
     }
     return this.#plain.get(meanings) === true
   }
 }
 
 /** UTF-16; a ligature has three letters. */
-const MOST_MEANING_BYTES = 16
+const MAX_MEANING_BYTES = 16
 
 const valuesOf = (context: Context, dict: unknown): unknown[] =>
   dict instanceof PDFDict ? dict.values().map((value) => look(context, value)) : []
@@ -170,7 +170,7 @@ function decoded(context: Context, stream: PDFStream): Uint8Array | undefined {
   if (filters.length > 1 || filters.some((name) => name !== PDFName.of("FlateDecode"))) return undefined
   if (filters.length === 0) return stream.contents
   try {
-    return inflateSync(stream.contents, { maxOutputLength: MOST_CONTENT_BYTES, finishFlush: SYNC_FLUSH })
+    return inflateSync(stream.contents, { maxOutputLength: MAX_CONTENT_BYTES, finishFlush: SYNC_FLUSH })
   } catch {
     return undefined
   }

@@ -1,13 +1,15 @@
 /**
- * Reads PDFs off the event loop: one worker, one file at a time, owners in turn, so that nobody's files wait for all of
- * another's. A file that takes too long takes the worker with it, and the next one gets a new worker. Milliseconds.
+ * Runs PDF work off the event loop, in milliseconds. Reading: one worker, one file at a time, owners in turn, so that nobody's files
+ * wait for all of another's. A file that takes too long takes the worker with it, and the next one gets a new worker. Drawing: each
+ * paper in a thread of its own, which is ended when it is done or takes too long.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { PdfMeasure } from "./measure.ts"
-import type { FromWorker, MeasuredFile } from "./worker.ts"
+import type { Paper } from "./paper.ts"
+import type { Drawn, FromWorker, MeasuredFile, ToWorker } from "./worker.ts"
 
 /** `endless`: it took longer than any honest file. Undefined: it could not be read, or not in time. */
-export type PdfReading = PdfMeasure | "endless" | undefined
+type PdfReading = PdfMeasure | "endless" | undefined
 
 export interface PdfReader {
   /** `base64` is the file. Files of one `owner` wait for each other; whoever sent an endless one has none read for a minute. */
@@ -15,16 +17,16 @@ export interface PdfReader {
 }
 
 /** Honest files of 20 MB take 50 ms. */
-const MOST_TIME_MS = 2_000
+const MAX_TIME_MS = 2_000
 /** One that is slow and has taken this much memory meanwhile is not waited for any longer. */
 const SLOW_MS = 500
 const LOOK_MS = 100
-const MOST_GROWTH_BYTES = 256 * 1024 * 1024
-const MOST_WAIT_MS = 5_000
+const MAX_GROWTH_BYTES = 256 * 1024 * 1024
+const MAX_WAIT_MS = 5_000
 const BARRED_MS = 60_000
-const MOST_BARRED = 10_000
+const MAX_BARRED = 10_000
 const MOST_WAITING = 1_024
-const MOST_WAITING_OF_ONE = 128
+const MAX_WAITING_OF_ONE = 128
 
 interface Job {
   readonly base64: MeasuredFile
@@ -36,7 +38,7 @@ interface Job {
  * its path below src/ (build.ts).
  */
 const compiled = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
-export const workerUrl = new URL(compiled ? "./pdf/worker.js" : "./worker.ts", import.meta.url)
+const workerUrl = new URL(compiled ? "./pdf/worker.js" : "./worker.ts", import.meta.url)
 
 export class PdfWorker implements PdfReader, Disposable {
   readonly #clock: Clock
@@ -54,7 +56,7 @@ export class PdfWorker implements PdfReader, Disposable {
   read(base64: MeasuredFile, owner: string): Promise<PdfReading> {
     const jobs = this.#waiting.get(owner) ?? []
     const barred = (this.#barred.get(owner) ?? -Infinity) > this.#clock.monotonic()
-    if (barred || this.#count >= MOST_WAITING || jobs.length >= MOST_WAITING_OF_ONE) return Promise.resolve(undefined)
+    if (barred || this.#count >= MOST_WAITING || jobs.length >= MAX_WAITING_OF_ONE) return Promise.resolve(undefined)
     return new Promise((resolve) => {
       const job: Job = {
         base64,
@@ -63,7 +65,7 @@ export class PdfWorker implements PdfReader, Disposable {
           resolve(reading)
         },
       }
-      const timer = this.#clock.after(MOST_WAIT_MS, () => this.#giveUp(owner, job))
+      const timer = this.#clock.after(MAX_WAIT_MS, () => this.#giveUp(owner, job))
       jobs.push(job)
       this.#waiting.set(owner, jobs)
       this.#count++
@@ -113,7 +115,7 @@ export class PdfWorker implements PdfReader, Disposable {
     this.#barred.delete(owner)
     this.#barred.set(owner, this.#clock.monotonic() + BARRED_MS)
     const [oldest] = this.#barred.keys()
-    if (this.#barred.size > MOST_BARRED && oldest !== undefined) this.#barred.delete(oldest)
+    if (this.#barred.size > MAX_BARRED && oldest !== undefined) this.#barred.delete(oldest)
     const jobs = this.#waiting.get(owner) ?? []
     this.#waiting.delete(owner)
     this.#count -= jobs.length
@@ -140,12 +142,34 @@ export class PdfWorker implements PdfReader, Disposable {
       const startedAt = this.#clock.running()
       const look = () => {
         const tookMs = this.#clock.running() - startedAt
-        const isLarge = process.memoryUsage.rss() - before > MOST_GROWTH_BYTES
-        if (tookMs >= MOST_TIME_MS || isLarge) end("endless", true)
-        else timer = this.#clock.after(Math.min(LOOK_MS, MOST_TIME_MS - tookMs), look)
+        const isLarge = process.memoryUsage.rss() - before > MAX_GROWTH_BYTES
+        if (tookMs >= MAX_TIME_MS || isLarge) end("endless", true)
+        else timer = this.#clock.after(Math.min(LOOK_MS, MAX_TIME_MS - tookMs), look)
       }
       let timer = this.#clock.after(SLOW_MS, look)
       worker.postMessage(base64, [])
     })
+  }
+}
+
+/** Two thousand rows take half a second. */
+const MAX_DRAWING_MS = 15_000
+
+/** The file. Rejects when the paper cannot be drawn, or not in time. Who calls bounds how many are drawn at once. */
+export async function print(paper: Paper): Promise<Uint8Array> {
+  const worker = new Worker(workerUrl)
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
+  worker.addEventListener("message", ({ data }: MessageEvent<Drawn>) => {
+    if (typeof data.drawn === "string") reject(new Error(data.drawn))
+    else resolve(data.drawn)
+  })
+  worker.addEventListener("error", ({ message }) => reject(new Error(message)))
+  const timer = setTimeout(() => reject(new Error(`a paper was not drawn in ${MAX_DRAWING_MS} ms`)), MAX_DRAWING_MS)
+  try {
+    worker.postMessage({ paper } satisfies ToWorker, [])
+    return await promise
+  } finally {
+    clearTimeout(timer)
+    worker.terminate()
   }
 }

@@ -6,19 +6,10 @@
  * others may have been away as well, and every one of them is back within that time, if it can be. A set of data that has begun
  * anew (flushed, restarted, another server) is as if it had been away.
  */
-import { type Clock, sleep, type Timer } from "../../actors/kernel/clock.ts"
-import type { Random } from "../../actors/kernel/random.ts"
-import type {
-  Amount,
-  CountAnswered,
-  Counted,
-  CountState,
-  ToldBucket,
-  WindowCounts,
-} from "../../actors/window-counts.ts"
+import { type Clock, type Random, type Timer, sleep } from "../../actors/kernel/clock.ts"
+import type { Amount, CountAnswered, Counted, CountState, SharedBucket, WindowCounts } from "../../actors/window.ts"
 import type { Log } from "../log.ts"
-import { RedisConnection } from "./connection.ts"
-import { FALL_REASONS, type FallReason, reasonOf } from "./reasons.ts"
+import { FALL_REASONS, type FallReason, reasonOf, RedisConnection } from "./connection.ts"
 
 export interface RedisTerms {
   readonly url: string
@@ -114,7 +105,7 @@ export class RedisCounts implements WindowCounts {
   look(window: string, { amount, limit }: Amount, answered: CountAnswered): void {
     this.#send("look", window, [String(amount), String(limit)], answered)
   }
-  add(window: string, told: readonly ToldBucket[], answered: CountAnswered): void {
+  add(window: string, told: readonly SharedBucket[], answered: CountAnswered): void {
     const buckets = told.flatMap(({ second, ms, by }) => [String(second), String(ms), String(by)])
     this.#send("add", window, buckets, answered)
   }

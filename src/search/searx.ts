@@ -32,13 +32,13 @@ export interface SearxOptions {
 }
 
 const TIMEOUT_MS = 5_000
-const MOST_RESULTS = 8
+const MAX_RESULTS = 8
 /** In UTF-16 units: a result is worth a few hundred tokens, and every later turn pays for it again. */
 const LONGEST_TITLE = 200
 const LONGEST_SNIPPET = 700
 const LONGEST_URL = 2_000
 /** Some twenty results with their metadata take 50 KB. */
-const MOST_BYTES = 2 * 1024 * 1024
+const MAX_BYTES = 2 * 1024 * 1024
 
 export function searx({ baseUrl, failed, timeoutMs = TIMEOUT_MS }: SearxOptions): Search {
   const address = `${baseUrl.replace(/\/+$/, "")}/search?format=json&q=`
@@ -69,7 +69,7 @@ async function boundedText(response: Response): Promise<string | undefined> {
   let text = ""
   for await (const bytes of response.body) {
     size += bytes.length
-    if (size > MOST_BYTES) return undefined
+    if (size > MAX_BYTES) return undefined
     text += decoder.decode(bytes, { stream: true })
   }
   return text + decoder.decode()
@@ -81,7 +81,7 @@ function readResults(found: readonly Json[], domains: Domains): SearchResult[] {
     const result = isObject(item) ? readResult(item) : undefined
     if (result === undefined || byUrl.has(result.url) || !permits(domains, result.url)) continue
     byUrl.set(result.url, result)
-    if (byUrl.size === MOST_RESULTS) break
+    if (byUrl.size === MAX_RESULTS) break
   }
   return [...byUrl.values()]
 }

@@ -1,27 +1,26 @@
-/** Accounts of people, and what belongs to them: links, second factors, keys. */
+/** The services around accounts: links by mail, second factors, keys, members. */
 import { micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Accounts } from "../accounts/accounts.ts"
 import { Breakers } from "../accounts/breakers.ts"
-import { Children, MOST_MANAGERS, USES_A_MINUTE } from "../accounts/children.ts"
+import { Children, MAX_MANAGERS, USES_A_MINUTE } from "../accounts/children.ts"
 import type { AccountChanged } from "../accounts/in-force.ts"
-import { Keys } from "../accounts/keys.ts"
+import { Keys, type PageOrigins } from "../accounts/keys.ts"
 import { Members } from "../accounts/members.ts"
 import { Links } from "../accounts/links.ts"
 import { OwnerMail } from "../accounts/owner-mail.ts"
-import type { PageOrigins } from "../accounts/page-origins.ts"
 import { Passkeys, relyingParty } from "../accounts/passkeys.ts"
 import { SecondFactors } from "../accounts/second-factor.ts"
-import { SignUps, SlowDown } from "../accounts/pace.ts"
+import { SignUpLimiter, PasswordThrottle } from "../accounts/rate-limits.ts"
 import { type PasswordCost, Passwords } from "../accounts/password.ts"
-import { TrialCredits, type TrialTerms } from "../accounts/trial-credit.ts"
+import { TrialCredits, type TrialCreditLimits } from "../accounts/adjustments.ts"
 import type { Config } from "../config.ts"
 import type { Gateway } from "../gateway/gateway.ts"
-import { MinuteWindows } from "../http/minute-windows.ts"
+import { MinuteRateLimiter } from "../http/minute-windows.ts"
 import type { Log } from "../log.ts"
 import type { OwnedKey } from "../store/account-settings.ts"
 import { accountMailStore } from "../store/account-mails.ts"
 import { accountStore } from "../store/accounts.ts"
-import { allowanceStore } from "../store/allowances.ts"
+import { allowanceStore, signUpStore } from "../store/allowances.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import { breakerStore } from "../store/breakers.ts"
 import type { Database } from "../store/database.ts"
@@ -31,17 +30,16 @@ import { memberStore } from "../store/members.ts"
 import { passkeyStore } from "../store/passkeys.ts"
 import { secondFactorStore } from "../store/second-factors.ts"
 import { sessionStore } from "../store/sessions.ts"
-import { signUpStore } from "../store/sign-ups.ts"
-import type { SpendingAlertStore } from "../store/spending-alerts.ts"
+import type { SpendingAlertStore } from "../store/alerts.ts"
 import { trialCreditStore } from "../store/trial-credits.ts"
 
 const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
 
-/** Mail needs a server to leave by, and its links an address that no visitor's header says. */
+/** Mail needs an SMTP server, and a base address for links that does not come from a visitor's header. */
 export const sendsLinks = ({ SMTP_URL, PUBLIC_URL }: Config): boolean =>
   SMTP_URL !== undefined && PUBLIC_URL !== undefined
 
-export const trialTerms = (config: Config): TrialTerms | undefined =>
+export const trialCreditLimits = (config: Config): TrialCreditLimits | undefined =>
   config.TRIAL_CREDIT_RP === 0
     ? undefined
     : {
@@ -63,7 +61,7 @@ export interface People {
   readonly trial: TrialCredits
 }
 
-interface PeopleParts {
+interface AccountServicesOptions {
   readonly config: Config
   readonly log: Log
   readonly database: Database
@@ -76,7 +74,7 @@ interface PeopleParts {
 }
 
 export function openAccounts(
-  { config, log, database, gateway, listens, spendingAlerts, pageOrigins, passwordCost }: PeopleParts,
+  { config, log, database, gateway, listens, spendingAlerts, pageOrigins, passwordCost }: AccountServicesOptions,
   accountChanged: AccountChanged,
 ): People {
   const { actors, catalogue, clock } = gateway.ports
@@ -87,7 +85,7 @@ export function openAccounts(
   const allowances = allowanceStore(database)
   const mail = new OwnerMail({ store: mails, allowances, isOn: sendsLinks(config), log })
   const factorStore = secondFactorStore(database)
-  const slowDown = new SlowDown()
+  const slowDown = new PasswordThrottle()
   const passkeyRows = passkeyStore(database)
   const passkeys = new Passkeys({
     store: passkeyRows,
@@ -99,7 +97,7 @@ export function openAccounts(
     sessions,
     passwords,
     slowDown,
-    signUps: new SignUps(signUpStore(database), {
+    signUps: new SignUpLimiter(signUpStore(database), {
       perHour: config.SIGN_UPS_PER_HOUR,
       perDay: config.SIGN_UPS_PER_DAY,
     }),
@@ -110,7 +108,7 @@ export function openAccounts(
     accountChanged,
   })
   const trial = new TrialCredits({
-    terms: trialTerms(config),
+    terms: trialCreditLimits(config),
     store: trialCreditStore(database),
     allowances,
     secret: () => installationSecret(database, "trial-credits"),
@@ -130,9 +128,9 @@ export function openAccounts(
     isModel: (id) => catalogue.find(id, clock.now()) !== undefined,
     live: (keyHash) => actors.keys.viewIfActive(hex(keyHash)),
   })
-  const uses = new MinuteWindows({
+  const uses = new MinuteRateLimiter({
     limit: USES_A_MINUTE,
-    remembered: MOST_MANAGERS,
+    remembered: MAX_MANAGERS,
     share: () => gateway.share,
     monotonic: () => clock.monotonic(),
   })

@@ -1,20 +1,20 @@
-/** What a running gateway does again and again beside its calls. */
-import { Announcements } from "../accounts/announcements.ts"
+/** The periodic tasks of a running gateway. */
+import { Announcements } from "../accounts/announcement-mails.ts"
 import { Deliveries } from "../accounts/deliveries.ts"
 import { ownerMailSender } from "../accounts/owner-mail.ts"
 import { every } from "../every.ts"
-import { firstRequestId } from "../http/request-id.ts"
+import { firstRequestId } from "../http/edge.ts"
 import { smtpMailer } from "../mail/mailer.ts"
 import { alertStore } from "../store/alerts.ts"
 import { announcementStore } from "../store/announcements.ts"
 import type { Database } from "../store/database.ts"
-import { frozenKeys } from "../store/frozen-keys.ts"
+import { frozenKeys } from "../store/live-keys.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
 import { makeMonths } from "../store/months.ts"
 import { outbox } from "../store/outbox.ts"
 import { exchangeRateStore } from "../store/operator/exchange-rates.ts"
 import { sumCallHours } from "../store/operator/call-hours.ts"
-import { sumProfitParts } from "../store/operator/profit-parts.ts"
+import { countCustomers, sumProfitParts } from "../store/operator/profit-parts.ts"
 import { sumUsageSpans } from "../store/usage-spans.ts"
 import { removeOverdue } from "../store/retention.ts"
 import { sessionStore } from "../store/sessions.ts"
@@ -23,10 +23,10 @@ import type { Parts } from "./parts.ts"
 
 interface Chore {
   readonly everyMs: number
-  /** At the start too. */
+  /** The task also runs at the start. */
   readonly atOnce?: true
   readonly work: () => Promise<unknown>
-  /** The log line of a time that failed; the next one tries again. */
+  /** The log line of a failed run. The next run tries again. */
   readonly failed: string
 }
 
@@ -63,10 +63,10 @@ const chores = (
     log,
   })
   const source = { store: exchangeRateStore(store.database), log, now: Date.now }
-  const told = (outcome: ExchangeOutcome) => metrics.exchangeRatesRead(outcome)
+  const onOutcome = (outcome: ExchangeOutcome) => metrics.exchangeRatesRead(outcome)
   const readRates = async () => {
     const { EXCHANGE_RATES_FROM: from } = config
-    if (from !== undefined) await readExchangeSource({ ...source, from, told })
+    if (from !== undefined) await readExchangeSource({ ...source, from, onOutcome })
   }
   const keepNoLonger = async () => {
     const removed = await removeOverdue(store.database, { erasedAfterDays: config.ERASE_DELETED_AFTER_DAYS })
@@ -84,6 +84,10 @@ const chores = (
   const findUnusual = async () => {
     for (const accountId of await spendingAlerts.find(Date.now())) events.unusual(accountId)
   }
+  const sumProfit = async () => {
+    await sumProfitParts(store.database)
+    await countCustomers(store.database)
+  }
   return [
     { everyMs: config.EXCHANGE_RATES_EVERY_MS, atOnce: true, work: readRates, failed: "exchange rates not written" },
     { everyMs: 2_000, work: refreshCatalogue, failed: "catalogue not refreshed" },
@@ -93,7 +97,7 @@ const chores = (
     { everyMs: 5_000, work: () => payments.topUps.poll(), failed: "payments not polled" },
     { everyMs: 60_000, work: () => idempotencyKeys.removeExpired(), failed: "idempotency keys not removed" },
     { everyMs: 5_000, work: () => payments.refunds.poll(), failed: "refunds not polled" },
-    { everyMs: 60_000, atOnce: true, work: () => sumProfitParts(store.database), failed: "profit not summed" },
+    { everyMs: 60_000, atOnce: true, work: sumProfit, failed: "profit not summed" },
     {
       everyMs: 60_000,
       atOnce: true,
@@ -115,7 +119,7 @@ const chores = (
     { everyMs: 5_000, work: () => deliveries.sendMails(), failed: "mails not looked for" },
     { everyMs: 1_000, work: () => deliveries.beginWebhooks(), failed: "webhooks not looked for" },
     { everyMs: 60_000, work: () => deliveries.sweep(), failed: "outbox not swept" },
-    // A list changes by a notice; a key that expires, or an account that is frozen, by nothing.
+    // A changed list is announced by a notice, but an expired key or a frozen account is not.
     { everyMs: 60_000, atOnce: true, work: () => pageOrigins.refresh(), failed: "origins not read" },
     { everyMs: 60_000, work: () => announcements.look(), failed: "announcements not looked for" },
   ]
@@ -133,7 +137,7 @@ function openDeliveries({ config, log, store }: Parts): Deliveries {
   })
 }
 
-/** Stopping begins no chore any more, and resolves when those under way have ended. */
+/** Stopping starts no further run, and resolves when the current ones have ended. */
 export async function startChores(parts: Parts): Promise<{ stop(): Promise<void> }> {
   const { config, log, store, gateway, daily } = parts
   const deliveries = openDeliveries(parts)
@@ -144,7 +148,7 @@ export async function startChores(parts: Parts): Promise<{ stop(): Promise<void>
     }
     return every(everyMs, once, atOnce)
   })
-  // A server's database gives notice of frozen keys.
+  // A database server sends notices of frozen keys.
   if (config.DATABASE_URL === undefined)
     running.push(
       watchFrozenKeys({
@@ -166,14 +170,14 @@ const LOOK_EVERY_MS = 500
 
 interface FrozenKeysOptions {
   readonly database: Database
-  /** Called with each key whose account was frozen or unfrozen since the last look; by its hash as hex. */
+  /** Called with each key whose account was frozen or unfrozen since the last run: its hash in hex. */
   readonly changed: (keyHash: string) => void
   readonly failed: (error: unknown) => void
 }
 
 /**
- * Finds accounts that are frozen or unfrozen beside the gateway, by a command or a person with SQL, on the embedded database:
- * from a server a notice comes of it at once.
+ * Finds accounts that a command or a person with SQL has frozen or unfrozen on the embedded database. A database server sends a notice
+ * at once.
  */
 function watchFrozenKeys({ database, changed, failed }: FrozenKeysOptions): { stop(): Promise<void> } {
   let before: ReadonlySet<string> = new Set()

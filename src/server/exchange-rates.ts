@@ -1,6 +1,7 @@
 /**
- * Exchange rates from a file or an address, asked on an interval (`EXCHANGE_RATES_FROM`). A bad answer changes nothing. Nor does
- * one that has moved by too much: that wants a person. Both are told in the log and in a metric. Bounded in time and in bytes.
+ * Exchange rates from a file or an address, read on an interval (`EXCHANGE_RATES_FROM`). An invalid source changes nothing. A rate that
+ * moved too much is not applied either, because a person must look at it. Both are logged and counted in a metric. Time and bytes are
+ * bounded.
  */
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { isLargeStep, readExchangeRates } from "../catalogue/exchange.ts"
@@ -15,25 +16,25 @@ export interface ExchangeSource {
   readonly store: ExchangeRateStore
   readonly log: Pick<Log, "info" | "warn">
   readonly now: () => number
-  readonly told: (outcome: ExchangeOutcome) => void
+  readonly onOutcome: (outcome: ExchangeOutcome) => void
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
 }
 
 const ANSWER_MS = 10_000
 const LARGEST_BYTES = 1_048_576
-/** So long before a rate is in force, every process knows of it. */
+/** Every process knows a rate this long before it takes effect. */
 const LEAD_MS = 3_000
 
-/** Asks once. Never rejects for what the source says; a database that is away is the caller's to tell. */
+/** Reads the source once. Never rejects because of the source. The caller reports a database that is unreachable. */
 export async function readExchangeSource(source: ExchangeSource): Promise<void> {
-  const { store, log, told } = source
+  const { store, log, onOutcome } = source
   const needed = await store.needed()
-  if (needed.length === 0) return told("same")
-  const read = await said(source)
+  if (needed.length === 0) return onOutcome("same")
+  const read = await readRates(source)
   const rates = typeof read === "string" ? read : readExchangeRates(read.json, needed)
   if (typeof rates === "string") {
     log.warn("exchange rates not read", { error: rates })
-    return told("failed")
+    return onOutcome("failed")
   }
   const known = await store.list(1)
   let outcome: ExchangeOutcome = "same"
@@ -50,11 +51,11 @@ export async function readExchangeSource(source: ExchangeSource): Promise<void> 
       if (outcome === "same") outcome = "changed"
     }
   }
-  told(outcome)
+  onOutcome(outcome)
 }
 
-/** What the source says, or why it could not be read; never what it holds, which may be a stranger's page. */
-async function said({ from, fetch: ask = fetch }: ExchangeSource): Promise<{ readonly json: unknown } | string> {
+/** The source's rates, or why they could not be read. The reason never quotes the source, which may be a stranger's page. */
+async function readRates({ from, fetch: ask = fetch }: ExchangeSource): Promise<{ readonly json: unknown } | string> {
   try {
     const text = from.startsWith("/")
       ? await textOf(Bun.file(from).stream())
@@ -71,7 +72,7 @@ async function answered(response: Response): Promise<string | undefined> {
   throw new Error(`status ${response.status}`)
 }
 
-/** Undefined where it is too long. */
+/** Undefined if it is too long. */
 async function textOf(body: ReadableStream<Uint8Array>): Promise<string | undefined> {
   const reader = body.getReader()
   const pieces: Uint8Array[] = []

@@ -1,4 +1,4 @@
-/** The gateway of a process, with what it needs of the machine: threads, memory, the disk and the configuration's limits. */
+/** Builds the gateway of a process with the machine's resources: threads, memory, the disk and the configuration's limits. */
 import type { PasswordCost } from "../accounts/password.ts"
 import { availableParallelism, totalmem } from "node:os"
 import { join } from "node:path"
@@ -17,39 +17,39 @@ import type { LegalTexts } from "../legal/texts.ts"
 import { PdfWorker } from "../pdf/reader.ts"
 import { RedisCounts, type RedisWaits } from "../redis/counts.ts"
 import { searx } from "../search/searx.ts"
-import { actorStore } from "../store/actor-store.ts"
+import { actorStore } from "../store/leases.ts"
 import { callKeyStatements } from "../store/call-keys.ts"
 import { estimateFactorStore } from "../store/estimate-factors.ts"
 import { installationName, installationSecret } from "../store/installation.ts"
 import { ledgerStore } from "../store/ledger.ts"
 import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
-import { inGroups } from "../upstream/client.ts"
+import { batchRequests } from "../upstream/client.ts"
 import type { Backends } from "../upstream/providers.ts"
 import { NeighbourSockets } from "./neighbour-sockets.ts"
 
 export interface ServerOptions {
   readonly config: Config
   readonly log: Log
-  /** What an empty database is filled with. */
+  /** The catalogue that seeds an empty database. */
   readonly catalogueFile: CatalogueFile
   readonly backends: Backends
   readonly legal: LegalTexts
-  /** The process cannot go on: something that restarts do not mend. */
+  /** Called when the process cannot continue, because restarts of its actors do not help. */
   readonly fatal: (reason: string) => void
-  /** Waits that are nobody's to configure, shorter: for tests. */
+  /** Shorter waits for tests. They cannot be configured. */
   readonly limits?: Partial<Pick<CallLimits, "readerStallMs">>
   readonly redisWaits?: RedisWaits | undefined
-  /** What a password's hash costs, less: for tests. */
+  /** A cheaper password hash for tests. */
   readonly passwordCost?: PasswordCost
   readonly ownSessions?: NonNullable<StoreParts["ownSessions"]>
 }
 
-/** Long enough for a laptop's nap (decisions §6). */
+/** Long enough for a laptop that sleeps briefly (decisions §6). */
 const READER_STALL_MS = 300_000
-const MOST_BODY_WORKERS = 2
-const LEAST_BODY_MEMORY_BYTES = 256 * 1024 * 1024
-/** Longer than a window of 60 s, which must be empty before a key is put away. */
+const MAX_BODY_WORKERS = 2
+const MIN_BODY_MEMORY_BYTES = 256 * 1024 * 1024
+/** Longer than a window of 60 s, which must be empty before a key's actor is passivated. */
 const IDLE_MS = 90_000
 
 interface OpenGateway {
@@ -60,7 +60,7 @@ interface OpenGateway {
   readonly stop: () => Promise<void>
 }
 
-/** A gateway that has taken back what processes before it could not, and is ready for its first call. */
+/** Opens a gateway: it withdraws calls that earlier processes could not withdraw, and is then ready for its first call. */
 export async function openGateway(
   options: ServerOptions,
   store: Store,
@@ -72,7 +72,7 @@ export async function openGateway(
   const pdfs = new PdfWorker(systemClock)
   const bodyWorkers = new BodyWorkers({
     log,
-    workers: Math.min(MOST_BODY_WORKERS, Math.max(1, Math.floor((availableParallelism() - 1) / workersOf(config)))),
+    workers: Math.min(MAX_BODY_WORKERS, Math.max(1, Math.floor((availableParallelism() - 1) / workersOf(config)))),
     waitMs: config.CAPACITY_WAIT_MS,
   })
   const runtime: Runtime = {
@@ -92,7 +92,7 @@ export async function openGateway(
           dataDir: config.DATA_DIR,
           processId: process.id,
           log,
-          handOver: (call, signal) => gateway.ports.repeats.handOver(call, signal),
+          handOver: (call, signal) => gateway.ports.deduplication.handOver(call, signal),
         })
   const { REDIS_URL: url, REDIS_PREFIX: prefix } = config
   const counts =
@@ -104,18 +104,19 @@ export async function openGateway(
     runtime,
     processId: process.id,
     store: actorStore(database, process.id, config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined),
-    // The embedded database has one process, which shares with nobody.
+    // The embedded database has one process, so nothing is shared.
     ...(config.DATABASE_URL !== undefined && { share: () => process.share() }),
     counts,
     ledgerStore: ledgerStore({
       database: store.ledgerDatabase,
       processId: process.id,
       fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
+      archived: (ids) => log.error("settled after archiving", { request_ids: ids.join(" ") }),
     }),
     withdrawals,
     catalogue,
     backends,
-    fetch: inGroups(fetch),
+    fetch: batchRequests(fetch),
     endUserSecret: secret,
     pdfs,
     factorStore: estimateFactorStore(database),
@@ -164,22 +165,22 @@ function limitsOf(config: Config): GatewayParts["limits"] {
     upstreamAnswerMs: config.UPSTREAM_ANSWER_TIMEOUT_MS,
     drainLeftMs: config.DRAIN_LEFT_MS,
     unreadBytes: config.MAX_UNREAD_BYTES ?? unreadBytesOf(memory),
-    keptAnswerBytes: keptAnswerBytesOf(memory),
+    replayBytes: replayBytesOf(memory),
     readerStallMs: READER_STALL_MS,
   }
 }
 
-/** Unread answers may take an eighth of the memory there is, and 64 MiB in any case. */
+/** Unread responses may take an eighth of the memory, and at least 64 MiB. */
 const unreadBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 8))
 
-/** A thirty-second part is for answers that may be asked for again, and 64 MiB in any case. */
-const keptAnswerBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 32))
+/** Responses that can be replayed may take a thirty-second part of the memory, and at least 64 MiB. */
+const replayBytesOf = (memory: number): number => Math.max(64 * 1024 * 1024, Math.floor(memory / 32))
 
-/** Another eighth is for request bodies; what is made of one takes more than its bytes. */
+/** Request bodies may take another eighth. A parsed body takes more than its bytes. */
 const bodyBytesOf = (memory: number, largest: number): number =>
-  Math.max(LEAST_BODY_MEMORY_BYTES, 4 * largest, Math.floor(memory / 8))
+  Math.max(MIN_BODY_MEMORY_BYTES, 4 * largest, Math.floor(memory / 8))
 
-/** Of the machine, or what a container may have of it. */
+/** The memory of the machine, or the limit of the container. */
 const memoryBytes = (): number => {
   const constrained = process.constrainedMemory()
   return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()

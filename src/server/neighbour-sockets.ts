@@ -1,33 +1,33 @@
 /**
- * The gateway's processes of one machine, each on a unix socket in `DATA_DIR/neighbours`, by its id: what a repeat asks for is handed
- * over there (src/gateway/handed-answers.ts). Whoever can enter the directory is trusted, which is this user alone; there is no
- * network port. A process that was killed leaves its socket, at which nobody answers.
+ * The unix sockets of the gateway's processes on one machine, in `DATA_DIR/neighbours`, named by process id. Responses are handed over
+ * there (src/gateway/response-handover.ts). Only this user can enter the directory and is trusted; there is no network port. A process
+ * that was killed leaves its socket, on which nobody listens.
  */
 import { chmodSync, lstatSync, mkdirSync, readdirSync, rmSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import type { HandedCall, Neighbours } from "../gateway/handed-answers.ts"
+import type { HandoverRequest, Neighbours } from "../gateway/response-handover.ts"
 import type { Log } from "../log.ts"
 
-/** In hex. */
+/** Hashes in hex. */
 const Hash = Type.String({ pattern: "^[0-9a-f]{64}$" })
 const Asked = Type.Object({ keyHash: Hash, fingerprint: Hash })
-const MOST_ASKED_BYTES = 1_024
-/** At one time. */
-const MOST_ASKING = 256
-/** What a unix socket's address has room for, on Linux and with its end. */
+const MAX_ASKED_BYTES = 1_024
+/** Concurrent connections. */
+const MAX_ASKING = 256
+/** The longest path of a unix socket on Linux, with its terminating zero. */
 const LONGEST_PATH = 107
 const PROCESS_ID = /^prc_[A-Za-z0-9_-]{1,40}$/
-/** A younger one may be about to listen. */
+/** A younger socket may belong to a process that is about to listen. */
 const STALE_MS = 60_000
 const CONNECT_MS = 1_000
 
-export interface NeighbourParts {
+export interface NeighbourSocketsOptions {
   readonly dataDir: string
   readonly processId: string
   readonly log: Log
-  readonly handOver: (call: HandedCall, signal: AbortSignal) => ReadableStream<Uint8Array>
+  readonly handOver: (call: HandoverRequest, signal: AbortSignal) => ReadableStream<Uint8Array>
 }
 
 export class NeighbourSockets implements Neighbours {
@@ -39,8 +39,8 @@ export class NeighbourSockets implements Neighbours {
     this.#stop = stop
   }
 
-  /** Undefined where there can be none, which the log says: then repeats that come to another process are refused. */
-  static open(parts: NeighbourParts): NeighbourSockets | undefined {
+  /** Undefined where no socket can be opened, which is logged. Then duplicates that reach another process are refused. */
+  static open(parts: NeighbourSocketsOptions): NeighbourSockets | undefined {
     const directory = join(resolve(parts.dataDir), "neighbours")
     try {
       ownDirectory(directory)
@@ -53,25 +53,29 @@ export class NeighbourSockets implements Neighbours {
     }
   }
 
-  async ask(processId: string, call: HandedCall, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | undefined> {
+  async ask(
+    processId: string,
+    call: HandoverRequest,
+    signal: AbortSignal,
+  ): Promise<ReadableStream<Uint8Array> | undefined> {
     if (!PROCESS_ID.test(processId)) return undefined
     try {
       const init = { method: "POST", body: JSON.stringify(call), signal, unix: join(this.#directory, processId) }
       const response = await fetch("http://neighbour/", init)
       return response.status === 200 ? (response.body ?? undefined) : undefined
     } catch {
-      // It is on another machine, or dead.
+      // The process is on another machine, or dead.
       return undefined
     }
   }
 
-  /** Those who are being handed something lose their connection. */
+  /** Handovers in progress lose their connection. */
   stop(): Promise<void> {
     return this.#stop()
   }
 }
 
-/** Throws where others can enter it. */
+/** Throws if other users can enter the directory. */
 function ownDirectory(directory: string): void {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const found = lstatSync(directory)
@@ -80,16 +84,16 @@ function ownDirectory(directory: string): void {
   chmodSync(directory, 0o700)
 }
 
-function listen(directory: string, { processId, handOver }: NeighbourParts): () => Promise<void> {
+function listen(directory: string, { processId, handOver }: NeighbourSocketsOptions): () => Promise<void> {
   const unix = join(directory, processId)
   const { length } = Buffer.from(unix)
   if (length > LONGEST_PATH) throw new Error(`${length} bytes of path are more than the ${LONGEST_PATH} of a socket's`)
   const server = Bun.serve({
     unix,
 
-    maxRequestBodySize: MOST_ASKED_BYTES,
+    maxRequestBodySize: MAX_ASKED_BYTES,
     async fetch(request) {
-      if (server.pendingRequests > MOST_ASKING) return new Response(null, { status: 503 })
+      if (server.pendingRequests > MAX_ASKING) return new Response(null, { status: 503 })
       const asked: unknown = await request.json().catch(() => undefined)
       if (!Value.Check(Asked, asked)) return new Response(null, { status: 400 })
       return new Response(handOver(asked, request.signal))
@@ -102,7 +106,7 @@ function listen(directory: string, { processId, handOver }: NeighbourParts): () 
   }
 }
 
-/** What processes have left that were killed. */
+/** Removes the sockets of killed processes. */
 async function removeStale(directory: string, own: string): Promise<void> {
   for (const name of readdirSync(directory)) {
     const path = join(directory, name)

@@ -1,15 +1,14 @@
-/** What a running gateway is made of, opened in order; `server.ts` closes it in reverse. */
+/** The parts of a running gateway, opened in order. `server.ts` closes them in reverse. */
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { LiveCatalogue } from "../catalogue/live.ts"
 import type { Catalogue } from "../catalogue/model.ts"
 import type { Config } from "../config.ts"
-import { callFields } from "../gateway/call-records.ts"
+import { callFields, RefusedCalls } from "../gateway/call-records.ts"
 import { BackendHistory } from "../gateway/backend-history.ts"
-import { RefusedCalls } from "../gateway/refused-calls.ts"
 import type { Gateway } from "../gateway/gateway.ts"
-import { recall } from "../gateway/neighbours.ts"
-import { Descriptors } from "../http/descriptors.ts"
-import { firstRequestId } from "../http/request-id.ts"
+import { recall } from "../gateway/actors.ts"
+import { Descriptors } from "../http/connection.ts"
+import { firstRequestId } from "../http/edge.ts"
 import { Events } from "../http/events.ts"
 import { Metrics } from "../http/metrics.ts"
 import type { LegalTexts } from "../legal/texts.ts"
@@ -17,20 +16,19 @@ import { counting, type Log } from "../log.ts"
 import { openPayments, type Payments } from "../payments/open.ts"
 import { dailyReconciliation } from "../reconcile.ts"
 import type { Daily } from "../reconciliation/daily.ts"
-import { loadCatalogue } from "../store/catalogue.ts"
+import { loadCatalogue, storedCatalogue } from "../store/catalogue.ts"
 import { currenciesWithoutRate } from "../store/costs.ts"
 import type { Database } from "../store/database.ts"
 import { redoBytes } from "../store/embedded/checkpoints.ts"
 import { Notices, tellAccountChanged } from "../store/notices.ts"
 import { backendHistoryStore } from "../store/operator/backend-history.ts"
-import { processSigns } from "../store/process-signs.ts"
+import { processSigns } from "../store/session-lock.ts"
 import { openStore, type Store } from "../store/open.ts"
 import { type RefusedCallStore, refusedCallStore } from "../store/refused-calls.ts"
-import { type SpendingAlertStore, spendingAlertStore } from "../store/spending-alerts.ts"
-import { storedCatalogue } from "../store/stored-catalogue.ts"
+import { type SpendingAlertStore, spendingAlertStore } from "../store/alerts.ts"
 import { openTracing } from "../traces/tracing.ts"
-import { PageOrigins } from "../accounts/page-origins.ts"
-import { pageOriginStore } from "../store/page-origins.ts"
+import { PageOrigins } from "../accounts/keys.ts"
+import { pageOriginStore } from "../store/live-keys.ts"
 import { openAccounts, type People } from "./accounts.ts"
 import { openGateway, type ServerOptions } from "./gateway.ts"
 
@@ -41,7 +39,7 @@ export interface Parts extends People {
   readonly log: Log
   readonly store: Store
   readonly gateway: Gateway
-  /** Where it listens; the port may be the system's choice, which is known once it does. */
+  /** The listener's address. The system may choose the port, so it is known only once the gateway listens. */
   readonly listens: { port: number }
   readonly payments: Payments
   readonly daily: Daily
@@ -53,7 +51,7 @@ export interface Parts extends People {
   readonly metrics: Metrics
   readonly descriptors: Descriptors
   readonly refreshCatalogue: () => Promise<void>
-  /** After the last call has ended. */
+  /** Called after the last call has ended. */
   close(): Promise<void>
 }
 
@@ -105,13 +103,13 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
       metrics.alerted(alert)
     },
   })
-  const { actors, bodies, repeats, inFlight } = gateway.ports
+  const { actors, bodies, deduplication, inFlight } = gateway.ports
   const refreshCatalogue = catalogueReader(database, gateway, stored, () => events.catalogueChanged())
   const pageOrigins = new PageOrigins(pageOriginStore(database))
   const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue, pageOrigins })
   const accountChanged = (accountId: string) => {
     events.accountChanged(accountId)
-    // The embedded database has no other process to tell.
+    // The embedded database has no other process to notify.
     if (config.DATABASE_URL !== undefined) tellAccountChanged(database, accountId)
   }
   const listens = { port: config.PORT }
@@ -159,7 +157,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     reconciled: () => daily.last,
     descriptors,
     bodies,
-    repeats,
+    deduplication,
     withdrawalsKept: () => withdrawals.waiting,
     tracing,
     counts,
@@ -201,7 +199,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   }
 }
 
-/** Reads the catalogue again. One reading after the other: an older one that ended later would put back old prices. */
+/** Reloads the catalogue, one reading at a time: an older reading that ended later would restore old prices. */
 function catalogueReader(
   database: Database,
   gateway: Gateway,
@@ -223,7 +221,7 @@ function catalogueReader(
   }
 }
 
-/** What other processes on the same database say. The embedded database has none. */
+/** Notices of other processes on the same database. The embedded database has none. */
 async function hearNotices(
   { DATABASE_URL: url }: Config,
   { servers }: Store,
@@ -242,7 +240,7 @@ async function hearNotices(
       if (notice.about === "account" && notice.what === "refused") return events.refused(notice.id)
       if (notice.about === "account" && notice.what === "unusual") return events.unusual(notice.id)
       if (notice.about === "account" && notice.what === "changed") events.accountChanged(notice.id)
-      // A reading that fails here is repeated by the chore, which logs it.
+      // The periodic task repeats a failed reading and logs it.
       else if (notice.about === "catalogue") refreshCatalogue().catch(() => {})
       else if (notice.about === "origins") pageOrigins.refresh().catch(() => {})
       else gateway.hear(notice)

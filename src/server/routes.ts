@@ -1,13 +1,13 @@
-/** All that is served: one mount line a controller. */
+/** All routes: one line mounts one controller. */
 import { micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { Elysia } from "elysia"
-import { dashboardController } from "../dashboard/serve/controller.ts"
+import { dashboardController } from "../dashboard/serve/kept.ts"
 import { docsController } from "../dashboard/serve/docs.ts"
 import { frontController } from "../dashboard/serve/front.ts"
 import { legalController } from "../dashboard/serve/legal.ts"
 import { statusController } from "../dashboard/serve/status.ts"
 import { Failure } from "../failure/failure.ts"
-import { balanceController } from "../http/balance.ts"
+import { balanceController, runController } from "../http/own-key.ts"
 import { callsController } from "../http/calls.ts"
 import { childrenController } from "../http/children.ts"
 import { DryRuns } from "../http/dry-runs.ts"
@@ -19,7 +19,6 @@ import { Changes } from "../http/changes.ts"
 import { authenticator } from "../http/dashboard/session.ts"
 import { contextOf, failureOf, failureResponse } from "../http/edge.ts"
 import { eventsController } from "../http/events.ts"
-import { runController } from "../http/runs.ts"
 import { healthController, type Readiness } from "../http/health.ts"
 import { archivesIn } from "../store/archives.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
@@ -28,7 +27,7 @@ import { movementStore } from "../store/movements.ts"
 import { statusNoteStore } from "../store/operator/status-notes.ts"
 import { runStore } from "../store/runs.ts"
 import { usageStore } from "../store/usage.ts"
-import { sendsLinks, trialTerms } from "./accounts.ts"
+import { sendsLinks, trialCreditLimits } from "./accounts.ts"
 import type { Parts } from "./parts.ts"
 
 export function routes({
@@ -121,7 +120,7 @@ export function routes({
         offers: () => ports.catalogue.offers(ports.clock.now()),
         publicUrl: config.PUBLIC_URL,
         supportContact: config.SUPPORT_CONTACT,
-        trialMicro: trialTerms(config)?.amountMicro,
+        trialMicro: trialCreditLimits(config)?.amountMicro,
       }),
     )
     .use(

@@ -1,4 +1,4 @@
-/** A running gateway: its parts put together, started in order and stopped in reverse. Alone knows all the rooms. */
+/** A running gateway: its parts are started in order and stopped in reverse. Only this module knows all of them. */
 import { systemClock } from "../../actors/kernel/clock.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
@@ -14,25 +14,25 @@ import { readinessOf, routes } from "./routes.ts"
 
 export interface Server {
   readonly url: string
-  /** Of the listener for Prometheus; undefined without `METRICS_PORT`. */
+  /** The port of the listener for Prometheus. Undefined without `METRICS_PORT`. */
   readonly metricsUrl: string | undefined
   readonly accounts: Accounts
   readonly keys: Keys
   readonly topUps: TopUps
-  /** What `METRICS_PORT` tells: of a worker, whose supervisor has the listener. */
+  /** The text of the metrics, for a worker whose supervisor has the listener. */
   metrics(): Promise<object[]>
   readiness(): Promise<Ready>
-  /** All that is served, as the framework has it. */
+  /** The framework's application with all routes. */
   readonly routes: readonly { readonly method: string; readonly path: string }[]
-  /** Reads the catalogue again now, and not only when its time has come. */
+  /** Reloads the catalogue now. */
   refreshCatalogue(): Promise<void>
-  /** Does the day's reconciliation now, if it is due and nobody has done it. */
+  /** Runs the day's reconciliation now, if it is due and no process has done it. */
   reconcileIfDue(): Promise<void>
-  /** Takes no new calls, lets those under way end, writes what is to be written, and gives the leases back. */
+  /** Accepts no new calls, drains those in flight, writes pending entries, and returns the leases. */
   stop(): Promise<void>
 }
 
-/** How long a process that shares its port takes calls on from SIGTERM, and again from when it has closed its listener. */
+/** How long a process that shares its port accepts calls after SIGTERM, and again after it has closed its listener. */
 const HANDOVER_MS = 1_000
 
 export async function startServer(options: ServerOptions): Promise<Server> {
@@ -71,7 +71,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
         .drain()
         .catch((error: unknown) => log.warn("drain not told", { error: String(error) }))
       if (config.REUSE_PORT) {
-        // Others listen on the port: what comes meanwhile is answered, and its connection closed; then all goes to them.
+        // Other processes listen on the port. Calls that still arrive are answered and their connections closed.
         handingOver = true
         await Bun.sleep(HANDOVER_MS)
         void server.stop()
@@ -79,10 +79,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       }
       const choresEnded = chores.stop()
       events.close()
-      // It listens until the last call has ended, so that who asks /readyz is told 503 and not hung up on.
+      // The listener stays open until the last call has ended, so that /readyz answers 503 and is not refused.
       await gateway.drain()
       void server.stop()
-      // Last bytes are still on their way, and who waited for a slot is still to be told that there is none.
+      // The last bytes are still being sent, and calls that waited for a slot must still be refused.
       await Promise.race([noneOpen(server), Bun.sleep(config.CAPACITY_WAIT_MS + 1_000)])
       await server.stop(true)
       await choresEnded

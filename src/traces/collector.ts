@@ -44,8 +44,8 @@ export interface SpanCounts {
 }
 
 const BATCH = 512
-export const MOST_SPANS = 4_096
-const MOST_BYTES = 4 * 1024 * 1024
+export const MAX_SPANS = 4_096
+const MAX_BYTES = 4 * 1024 * 1024
 const FIRST_BACK_OFF_MS = 1_000
 const LONGEST_BACK_OFF_MS = 30_000
 const GIVE_UP_MS = 300_000
@@ -97,7 +97,7 @@ export class Collector implements SpanProcessor {
 
   onEnd(span: ReadableSpan): void {
     const bytes = sizeOf(span)
-    if (this.#stopping.signal.aborted || this.#spans >= MOST_SPANS || this.#bytes + bytes > MOST_BYTES) {
+    if (this.#stopping.signal.aborted || this.#spans >= MAX_SPANS || this.#bytes + bytes > MAX_BYTES) {
       this.counts.full++
       return
     }

@@ -1,8 +1,8 @@
 /** Prices and retirements, from what an operator writes into the catalogue to what a mail server has of it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
-import { Announcements } from "../../src/accounts/announcements.ts"
+import { Announcements } from "../../src/accounts/announcement-mails.ts"
 import { Deliveries } from "../../src/accounts/deliveries.ts"
-import { newRequestId } from "../../src/http/request-id.ts"
+import { newRequestId } from "../../src/http/edge.ts"
 import { smtpMailer } from "../../src/mail/mailer.ts"
 import { type AnnouncementStore, announcementStore } from "../../src/store/announcements.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, constantFrom, nat, property } from "fast-check"
-import { apiKeyHints, checkApiKey, createApiKey, hashApiKey } from "../../src/accounts/api-key.ts"
+import { apiKeyHints, checkApiKey, createApiKey, hashApiKey } from "../../src/accounts/bearer-tokens.ts"
 
 test("a new key has the form that is published, and is its own", () => {
   const keys = Array.from({ length: 1_000 }, createApiKey)

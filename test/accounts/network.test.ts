@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { isLoopbackNetwork, networkOf } from "../../src/accounts/network.ts"
+import { isLoopbackNetwork, networkOf } from "../../src/accounts/rate-limits.ts"
 
 test.each([
   ["192.0.2.1", "192.0.2.1"],

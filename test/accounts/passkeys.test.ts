@@ -278,7 +278,11 @@ test("wrong ones are bounded: by account at the second step, by network alone", 
 test("of one session's challenges only the latest five are kept", async () => {
   const { token, device } = await withPasskey()
   const asked: { challenge: string; rpId: string }[] = []
-  for (let n = 0; n < 6; n++) asked.push((await world.call("POST", "/account/passkeys/proof", { token })).json)
+  for (let n = 0; n < 6; n++) {
+    // The embedded database counts whole milliseconds, and two challenges may have the same.
+    await world.sql`update passkey_challenges set expires_at = expires_at - interval '1 second'`
+    asked.push((await world.call("POST", "/account/passkeys/proof", { token })).json)
+  }
   const remove = (n: number) =>
     world.call("DELETE", "/account/passkeys/pk_none", {
       token,

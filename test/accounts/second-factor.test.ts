@@ -1,9 +1,9 @@
 /** The second factor: set up, asked for, guessed at, used twice, lost. Over HTTP, with real codes. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { TOTP } from "otpauth"
-import { RECOVERY_CODES } from "../../src/accounts/codes.ts"
+import { RECOVERY_CODES } from "../../src/accounts/fields.ts"
 import { CODE_TRIES, SecondFactors } from "../../src/accounts/second-factor.ts"
-import { hashSessionToken } from "../../src/accounts/session-token.ts"
+import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { allowanceStore } from "../../src/store/allowances.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { passkeyStore } from "../../src/store/passkeys.ts"

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test"
-import { type Attempt, SlowDown, slowDownTerms } from "../../src/accounts/pace.ts"
+import { type Attempt, PasswordThrottle, throttleLimits } from "../../src/accounts/rate-limits.ts"
 import { Failure } from "../../src/failure/failure.ts"
 
 /** Time that passes only by waiting. */
-function slowed(terms: Partial<typeof slowDownTerms> = {}) {
+function slowed(terms: Partial<typeof throttleLimits> = {}) {
   const clock = { now: 1_000_000 }
   const waits: number[] = []
-  const slowDown = new SlowDown(
-    { ...slowDownTerms, ...terms },
+  const slowDown = new PasswordThrottle(
+    { ...throttleLimits, ...terms },
     () => clock.now,
     async (ms) => {
       waits.push(ms)
@@ -22,8 +22,8 @@ function slowed(terms: Partial<typeof slowDownTerms> = {}) {
 /** One that does not wait really, nor lets time pass. */
 function crowd() {
   const waits: number[] = []
-  const slowDown = new SlowDown(
-    slowDownTerms,
+  const slowDown = new PasswordThrottle(
+    throttleLimits,
     () => 1_000_000,
     async (ms) => void waits.push(ms),
   )
@@ -114,8 +114,8 @@ test("right passwords from any number of networks never meet the account's own w
 
 test("an attempt that was not judged counts for nothing", async () => {
   const { attempt, waits } = slowed()
-  for (let n = 0; n < 20; n++) ((await attempt()) as Attempt).unjudged()
-  for (let n = 0; n < 200; n++) ((await attempt("account", address(n))) as Attempt).unjudged()
+  for (let n = 0; n < 20; n++) ((await attempt()) as Attempt).notChecked()
+  for (let n = 0; n < 200; n++) ((await attempt("account", address(n))) as Attempt).notChecked()
   expect(waits).toEqual([])
 })
 
@@ -151,7 +151,7 @@ test("of a crowd from one network at one account a few wait in line, and the res
 test("after a quarter of an hour of peace all is forgotten", async () => {
   const { attempt, clock, waits } = slowed()
   for (let n = 0; n < 7; n++) await attempt()
-  clock.now += slowDownTerms.memoryMs + 1
+  clock.now += throttleLimits.memoryMs + 1
   waits.length = 0
   await attempt()
   expect(waits).toEqual([])

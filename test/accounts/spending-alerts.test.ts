@@ -1,10 +1,10 @@
 /** Warnings of unusual spending: what is found, told once, and how its owner sets it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { Deliveries } from "../../src/accounts/deliveries.ts"
-import { firstRequestId, newRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import { type Mailer, smtpMailer } from "../../src/mail/mailer.ts"
 import { outbox } from "../../src/store/outbox.ts"
-import { spendingAlertStore } from "../../src/store/spending-alerts.ts"
+import { spendingAlertStore } from "../../src/store/alerts.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"
 import { MailServer } from "./mail-server.ts"
 

@@ -1,10 +1,10 @@
 /** Trial credit: once for an address that is proved, however it is spelt, bounded for a network and a day, and in all books. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
-import { createSessionToken, hashSessionToken } from "../../src/accounts/session-token.ts"
-import { canonical, TrialCredits } from "../../src/accounts/trial-credit.ts"
+import { createSessionToken, hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
+import { canonical, TrialCredits } from "../../src/accounts/adjustments.ts"
 import { readConfig } from "../../src/config.ts"
-import { checkClaim } from "../../src/reconciliation/books.ts"
+import { checkClaim } from "../../src/reconciliation/reconcile.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { allowanceStore } from "../../src/store/allowances.ts"
@@ -12,7 +12,7 @@ import { installationSecret } from "../../src/store/installation.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
 import { refundStore } from "../../src/store/refunds.ts"
 import { trialCreditStore } from "../../src/store/trial-credits.ts"
-import { firstRequestId } from "../../src/http/request-id.ts"
+import { firstRequestId } from "../../src/http/edge.ts"
 import { openWorld, PASSWORD, type World } from "../http/dashboard/world.ts"
 
 const AMOUNT = 5_000_000_000n

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { Webhook } from "standardwebhooks"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Deliveries, GAPS_MS } from "../../src/accounts/deliveries.ts"
+import { Deliveries, RETRY_DELAYS_MS } from "../../src/accounts/deliveries.ts"
 import { alertStore } from "../../src/store/alerts.ts"
 import { outbox } from "../../src/store/outbox.ts"
 import type { WebhookNetwork } from "../../src/webhooks/post.ts"
@@ -121,7 +121,7 @@ test("what failed comes again under its id after gaps that grow to a day, and th
   const { last, event } = await owner()
   receiver.answer((_, response) => void response.writeHead(302, { location: "https://example.com/" }).end())
   await event()
-  for (const after of GAPS_MS) {
+  for (const after of RETRY_DELAYS_MS) {
     await look()
     const [delivery] = await last()
     expect(delivery).toMatchObject({ state: "waiting", status: 302 })
@@ -129,12 +129,12 @@ test("what failed comes again under its id after gaps that grow to a day, and th
     expect(Math.abs(waits - after)).toBeLessThan(3_000)
     await gap()
   }
-  expect(GAPS_MS.at(-1)).toBe(86_400_000)
+  expect(RETRY_DELAYS_MS.at(-1)).toBe(86_400_000)
   await look()
-  expect(await last()).toMatchObject([{ state: "failed", attempts: GAPS_MS.length + 1, next_at: null }])
+  expect(await last()).toMatchObject([{ state: "failed", attempts: RETRY_DELAYS_MS.length + 1, next_at: null }])
   await gap()
   await look()
-  expect(receiver.received).toHaveLength(GAPS_MS.length + 1)
+  expect(receiver.received).toHaveLength(RETRY_DELAYS_MS.length + 1)
   expect(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size).toBe(1)
 })
 
@@ -142,13 +142,13 @@ test("after days in which nothing was taken it is turned off, its owner is writt
   const { id, ask, last, event } = await owner()
   receiver.answer((_, response) => void response.writeHead(500).end())
   await event()
-  await world.sql`update outbox set attempts = ${GAPS_MS.length}`
+  await world.sql`update outbox set attempts = ${RETRY_DELAYS_MS.length}`
   await look()
   // The days are not over.
   expect((await ask("GET")).json).toMatchObject({ webhook: { disabled_at: null, failing_since: expect.any(String) } })
   await world.sql`update webhooks set failing_since = now() - interval '73 hours' where account_id = ${id}`
   await event(2)
-  await world.sql`update outbox set attempts = ${GAPS_MS.length} where due_at is not null`
+  await world.sql`update outbox set attempts = ${RETRY_DELAYS_MS.length} where due_at is not null`
   await event()
   await look()
   expect((await ask("GET")).json).toMatchObject({ webhook: { disabled_at: expect.any(String) } })

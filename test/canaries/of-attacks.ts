@@ -1,7 +1,7 @@
 /** Faults by which customers once had answers for nothing, or paid for what they had not asked for. */
 import type { Canary } from "./canary.ts"
 
-const bounds = { file: "actors/money/quote.ts", detector: "worlds" } as const
+const bounds = { file: "actors/money/price.ts", detector: "worlds" } as const
 const underWay = { file: "src/gateway/call-actor.ts", detector: "worlds" } as const
 const attempt = { file: "src/gateway/attempt.ts", detector: "worlds" } as const
 const clock = { file: "actors/kernel/clock.ts", detector: "worlds" } as const
@@ -67,7 +67,7 @@ export const attackCanaries: readonly Canary[] = [
     reason: /\(fail\) slots > of the last quarter never go to an account with its share/,
   },
   {
-    file: "actors/turns.ts",
+    file: "actors/fair-queue.ts",
     detector: "slots",
     name: "a full queue is full for everybody",
     means: "One account fills the queue, and the calls of all others are told 429 at once.",

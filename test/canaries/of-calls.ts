@@ -167,7 +167,7 @@ export const callCanaries: readonly Canary[] = [
   {
     ...admit,
     name: "the key's hold is not given back",
-    file: "src/gateway/key-purses.ts",
+    file: "src/gateway/purses.ts",
     means: "Each call that is refused, or fails, locks some of its key's budget until the process ends.",
     find: "actors.keys.release(keyHash, requestId)",
     replace: "",
@@ -191,6 +191,7 @@ export const callCanaries: readonly Canary[] = [
   },
   {
     ...tries,
+    file: "src/gateway/member-selector.ts",
     name: "a call that found out about a member never ends",
     means: "A member that was ill once is asked by nobody any more.",
     find: "if (this.#probesMember) this.#place.own.circuit.endProbe()",
@@ -229,7 +230,7 @@ export const callCanaries: readonly Canary[] = [
   {
     name: "a circuit never closes",
     means: "A member that had an outage gets one call at a time for ever.",
-    file: "actors/circuit.ts",
+    file: "actors/backend.ts",
     find: "|| sinceMs < this.#openedAt) return\n    this.close()",
     replace: "|| sinceMs < this.#openedAt) return",
     detector: "circuits",
@@ -409,7 +410,7 @@ export const callCanaries: readonly Canary[] = [
   {
     name: "a dry run has files read for nobody's money",
     means: "Whoever has a key has the gateway take PDFs apart for nothing.",
-    file: "src/gateway/afford.ts",
+    file: "src/gateway/plan-call.ts",
     find: "input: async (of) => inputMicro(of) <= available,",
     replace: "input: async () => true,",
     detector: "dry runs",

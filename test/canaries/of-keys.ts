@@ -41,7 +41,7 @@ export const keyCanaries: readonly Canary[] = [
   {
     name: "a key's largest rate is compared with one of four",
     means: "A key for cheap models is charged for dear input.",
-    file: "src/gateway/binding.ts",
+    file: "src/gateway/eligibility.ts",
     find: "[output, cacheRead, cacheWrite].reduce(",
     replace: "[output].reduce(",
     detector: "bound keys",
@@ -57,7 +57,7 @@ export const keyCanaries: readonly Canary[] = [
     reason: /is answered (?:though its key is not for|on an endpoint that its key is not for)/,
   },
   {
-    file: "src/gateway/binding.ts",
+    file: "src/gateway/eligibility.ts",
     detector: "worlds",
     name: "a key may use its endpoints' opposite",
     means: "Calls are refused by a binding that nobody has set.",

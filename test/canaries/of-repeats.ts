@@ -1,7 +1,7 @@
 /** Faults in what is taken for a repeat of a call that an SDK has sent before. */
 import type { Canary } from "./canary.ts"
 
-const repeats = { file: "src/gateway/repeats.ts", detector: "worlds" } as const
+const deduplication = { file: "src/gateway/call-deduplication.ts", detector: "worlds" } as const
 const retries = { file: "src/gateway/sdk-retries.ts", detector: "worlds" } as const
 
 export const repeatCanaries: readonly Canary[] = [
@@ -14,7 +14,7 @@ export const repeatCanaries: readonly Canary[] = [
     reason: /which asked for something else|is told that its key is another/,
   },
   {
-    ...repeats,
+    ...deduplication,
     name: "a call that was never sent before is a repeat",
     means: "Several samples that are asked for at once are one answer.",
     find: "    if (retries > 0) {\n",
@@ -42,25 +42,25 @@ export const repeatCanaries: readonly Canary[] = [
     detector: "worlds",
     name: "what an SDK sends again is a repeat whatever the owner says",
     means: "Software that counts its own retries never gets another answer.",
-    find: "caller.record.replaysRetries === false ? undefined : retriesOf(request.headers)",
-    replace: "retriesOf(request.headers)",
+    find: "caller.record.replaysRetries === false ? undefined : retryCountOf(request.headers)",
+    replace: "retryCountOf(request.headers)",
     reason: /which its owner has turned off/,
   },
   {
-    ...repeats,
+    ...deduplication,
     name: "what has come through is given again",
     means: "Whoever always counts one too many has the same answer again and again for nothing.",
-    find: "this.#shared(asking, isKept, () => call.forget())",
-    replace: "this.#shared(asking, isKept)",
+    find: "this.#newSharedResponse(incoming, reserve, () => call.forget())",
+    replace: "this.#newSharedResponse(incoming, reserve)",
     reason: /which had come through/,
   },
   {
-    file: "src/gateway/shared-answer.ts",
+    file: "src/gateway/shared-response.ts",
     detector: "worlds",
     name: "who joins an answer misses its beginning",
     means: "A stream that is asked for again begins in mid-sentence.",
-    find: "    this.#seal()\n    reader.catchUp(this.#pieces)",
-    replace: "    reader.catchUp(this.#pieces)",
+    find: "    this.#flushTexts()\n    reader.catchUp(this.#chunks)",
+    replace: "    reader.catchUp(this.#chunks)",
     reason: /and is given other bytes|without a terminal event/,
   },
 ]

@@ -2,9 +2,9 @@
 import type { Canary } from "./canary.ts"
 
 /** Where `book_1` was written last. */
-const book = { file: "src/store/migrations/0090_charges_are_booked.sql", detector: "books" } as const
+const book = { file: "src/store/migrations/0096_records_are_charges.sql", detector: "books" } as const
 const ledger = { file: "src/store/migrations/0020_book.sql", detector: "books" } as const
-const processes = { file: "src/store/process-statements.ts", detector: "books" } as const
+const processes = { file: "src/store/processes.ts", detector: "books" } as const
 
 export const booksCanaries: readonly Canary[] = [
   {
@@ -30,6 +30,14 @@ export const booksCanaries: readonly Canary[] = [
     find: "if e.voided and (was.charge_micro > 0",
     replace: "if false and e.voided and (was.charge_micro > 0",
     reason: /"settled"|"move": "commit/,
+  },
+  {
+    ...book,
+    name: "what a call was charged is not written when it is taken back",
+    means: "The record says that nothing was charged, and the customer is given money that was never taken.",
+    find: "('charge:' || old.request_id, old.account_id, 'house:revenue', old.charge_micro, 'charge'),\n",
+    replace: "",
+    reason: /not true that (a balance is the sum|the transfers of a call)/,
   },
   {
     ...ledger,
@@ -150,7 +158,7 @@ export const booksCanaries: readonly Canary[] = [
     name: "who follows an actor that crashed does not look for its lease",
     means:
       "What is left of a budget lies in a process that knows nothing of it, and calls in all others are told that it is spent.",
-    file: "src/gateway/restarts.ts",
+    file: "src/gateway/lease-driver.ts",
     find: "const isRestarted = this.#crashed.has(name)",
     replace: "const isRestarted = this.#crashed.has(`${name}:`)",
     detector: "restarts",

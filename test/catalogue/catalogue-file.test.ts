@@ -8,9 +8,9 @@ import {
   providerProblems,
   readCatalogueFile,
   readProvidersFile,
-} from "../../src/catalogue/catalogue-file.ts"
+} from "../../src/catalogue/seed-files.ts"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
-import { describeProblem } from "../../src/catalogue/problem.ts"
+import { describeProblem } from "../../src/catalogue/schema.ts"
 import { catalogue, counts, messages, model, provider, rates, times, without } from "./files.ts"
 
 describe("a bad catalogue is refused with its place, what was found and what is allowed", () => {

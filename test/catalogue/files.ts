@@ -1,7 +1,6 @@
 /** Catalogue and providers files as they should be, to be spoilt by tests. */
-import { parseCatalogue } from "../../src/catalogue/catalogue-file.ts"
-import { describeProblem } from "../../src/catalogue/problem.ts"
-import type { CatalogueFile } from "../../src/catalogue/schema.ts"
+import { parseCatalogue } from "../../src/catalogue/seed-files.ts"
+import { type CatalogueFile, describeProblem } from "../../src/catalogue/schema.ts"
 
 export type Fields = Record<string, unknown>
 

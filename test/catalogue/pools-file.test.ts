@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
-import { parseCatalogue, parseProviders, providerProblems } from "../../src/catalogue/catalogue-file.ts"
+import { parseCatalogue, parseProviders, providerProblems } from "../../src/catalogue/seed-files.ts"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
-import { describeProblem } from "../../src/catalogue/problem.ts"
+import { describeProblem } from "../../src/catalogue/schema.ts"
 import { catalogue, messages, model, provider } from "./files.ts"
 
 const pooled = (...upstreams: object[]) => ({ models: [{ ...model("a"), upstream: undefined, upstreams }] })

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
-import { providerProblems, readCatalogueFile, readProvidersFile } from "../../src/catalogue/catalogue-file.ts"
+import { providerProblems, readCatalogueFile, readProvidersFile } from "../../src/catalogue/seed-files.ts"
 import { soleCredential } from "../../src/catalogue/model.ts"
-import { describeProblem } from "../../src/catalogue/problem.ts"
+import { describeProblem } from "../../src/catalogue/schema.ts"
 
 const read = await readCatalogueFile()
 if (Array.isArray(read)) throw new Error(read.map(describeProblem).join("\n"))

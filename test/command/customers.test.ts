@@ -1,6 +1,6 @@
 /** `account`, `key` and `topup` on books of two customers: what they show, what they change, and what is left of it in the audit log. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { hashSessionToken } from "../../src/accounts/session-token.ts"
+import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { openBooks } from "../reconciliation/world.ts"
 import { auditStore } from "../../src/store/operator/audit.ts"

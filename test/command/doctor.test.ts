@@ -1,6 +1,6 @@
 /** `loket doctor` names what is wrong and what to do about it: one seeded misconfiguration a row, on a machine that is in order otherwise. */
 import { mail } from "../../src/command/doctor/settings.ts"
-import { configuration } from "../../src/command/settings.ts"
+import { configuration } from "../../src/command/command.ts"
 import { MailServer } from "../accounts/mail-server.ts"
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"

@@ -5,7 +5,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { request as httpRequest } from "node:http"
 import { connect, type Socket } from "node:net"
-import { createApiKey } from "../../src/accounts/api-key.ts"
+import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"
 
@@ -96,7 +96,7 @@ describe("who is refused before the body is read gets the answer:", () => {
     const heard = await hear(socket)
     void trickle
     expect(heard.text).toStartWith("HTTP/1.1 401 ")
-    expect(performance.now() - startedAt).toBeGreaterThan(4_500)
+    expect(performance.now() - startedAt).toBeWithin(4_500, 12_000)
   })
 
   test("one of more than 64 MiB is read so far, and then closed", async () => {

@@ -65,7 +65,7 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     const responses = await Promise.all([1, 2].map(() => ask(patient, payer, "chat", model)))
     expect(responses.map(({ status }) => status)).toEqual([200, 200])
     const [first, second] = callsOf(patient, model)
-    expect(second?.startedAt).toBeGreaterThanOrEqual((first?.startedAt ?? 0) + 140)
+    expect(second?.startedAt).toBeGreaterThanOrEqual((first?.startedAt ?? 0) + 150)
   })
 
   test("the queue is four times the cap; who comes then is refused at once", async () => {
@@ -116,8 +116,7 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     }
     const first: number[] = []
     for (let n = 0; n < 100; n++) first.push(await refused(() => systemClock.running()))
-    // A busy machine is late with some of them.
-    expect(first.toSorted((a, b) => a - b)[50]).toBeLessThan(900)
+    expect(first.filter((ms) => ms > 900)).toEqual([])
     // And with so many that the first are forgotten before the last ones come.
     const many = () => Promise.all(Array.from({ length: 30 }, () => refused(() => performance.now())))
     while (Math.min(...(await many())) <= 900);

@@ -1,6 +1,6 @@
 /** The rows of the error catalogue that take a broken gateway: a database that is away, and bugs. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { createApiKey } from "../../src/accounts/api-key.ts"
+import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
 import { hasOwnDatabase } from "../gateway/binary.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"

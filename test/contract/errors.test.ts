@@ -1,6 +1,6 @@
 /** One test for each row of the error catalogue (gateway-api.md, "Errors"), each provoked for real. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { createApiKey } from "../../src/accounts/api-key.ts"
+import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { callsOf, eventually } from "./calling.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"

@@ -1,6 +1,6 @@
 /** Headers of answers: request ids, costs, rates, and what must not be told (gateway-api.md, "Common response headers"). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { newRequestId } from "../../src/http/request-id.ts"
+import { newRequestId } from "../../src/http/edge.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { bugs } from "./expect-failure.ts"
 import { covers } from "./rows.ts"

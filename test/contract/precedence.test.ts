@@ -1,6 +1,6 @@
 /** The order of checks (decisions §4): a call that fails two of them is answered with the earlier one. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { createApiKey } from "../../src/accounts/api-key.ts"
+import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
 import type { ModelWish, Person, TestGateway } from "../gateway/harness.ts"
 import { startTestGateway } from "../gateway/harness.ts"
 import { callsOf, eventually } from "./calling.ts"

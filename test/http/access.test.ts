@@ -3,11 +3,11 @@
  * list, so one that is added without a row here fails; what a row expects of the others follows from whose it is.
  */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { mayDo, rolesThatMay } from "../../src/accounts/permissions.ts"
-import { createSessionToken } from "../../src/accounts/session-token.ts"
+import { mayDo, rolesThatMay } from "../../src/accounts/members.ts"
+import { createSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import type { OpenapiDocument } from "../../src/http/openapi.ts"
 import type { Documented, RouteTerms } from "../../src/http/route.ts"
-import { type MemberRole, memberRoles } from "../../src/store/member-roles.ts"
+import { type MemberRole, memberRoles } from "../../src/store/members.ts"
 import { mayAct, type OperatorRole, operatorRoles } from "../../src/store/operator/role.ts"
 import { problemsOf } from "./documented.ts"
 import { makeOperator } from "./operator/operator.ts"

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Descriptors } from "../../src/http/descriptors.ts"
+import { Descriptors } from "../../src/http/connection.ts"
 
 test("from eight tenths of the limit on it is crowded", async () => {
   const directory = mkdtempSync(join(tmpdir(), "loket-proc-"))

@@ -1,9 +1,9 @@
 /** A dry run foretells ceilings of ten minutes, and runs: its first error is the one that the call is then told. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { MOST_RUNS_OPEN } from "../../src/store/runs.ts"
+import { MAX_RUNS_OPEN } from "../../src/store/runs.ts"
 import { runIdOf } from "../../src/gateway/runs.ts"
-import type { DryRun } from "../../src/http/dry-run-answer.ts"
+import type { DryRun } from "../../src/http/dry-run-shape.ts"
 import { callsOf, eventually } from "../contract/calling.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
@@ -16,7 +16,7 @@ let poor: Person
 const rates = { input_micro: 0, cache_read_micro: 0, cache_write_micro: 0, output_micro: 50_000_000 }
 const RP = 1_000_000
 const LEAST = 800 * RP
-const LEAST_RP = 800
+const MIN_RP = 800
 
 beforeAll(async () => {
   gateway = await startTestGateway()
@@ -173,9 +173,9 @@ describe("a run", () => {
       select 'run_' || ${id}::text || n, ${person.accountId}, ${id}, n::text, 1, now(), now() + interval '1 day'
       from generate_series(1, ${count}::int) n on conflict do nothing`
     const headers = { "X-Run-Id": "one-more", "X-Run-Budget-Rp": "900" }
-    await fill(MOST_RUNS_OPEN - 1)
+    await fill(MAX_RUNS_OPEN - 1)
     expect((await dry(key, headers)).refused_by).toBeNull()
-    await fill(MOST_RUNS_OPEN)
+    await fill(MAX_RUNS_OPEN)
     const found = await dry(key, headers)
     expect([found.refused_by?.code, found.refused_by?.status]).toEqual(["quota.runs_exceeded", 402])
     expect(found.limits.run).toBeUndefined()
@@ -194,7 +194,7 @@ describe("a run", () => {
       accountCeiling: ceiling,
       accountSpent: spending,
       run: fc.constantFrom("none", "unknown", "new", "same", "other", "ended", "silent"),
-      runBudgetRp: fc.constantFrom(LEAST_RP - 1, LEAST_RP, 2 * LEAST_RP),
+      runBudgetRp: fc.constantFrom(MIN_RP - 1, MIN_RP, 2 * MIN_RP),
     })
     type State = typeof states extends fc.Arbitrary<infer T> ? T : never
 

@@ -1,8 +1,8 @@
 /** `X-Dry-Run`: it agrees with the call that is made next, and leaves nothing behind. */
 import { Value } from "@sinclair/typebox/value"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { createApiKey } from "../../src/accounts/api-key.ts"
-import { type DryRun, dryRunAnswer } from "../../src/http/dry-run-answer.ts"
+import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
+import { type DryRun, dryRunSchema } from "../../src/http/dry-run-shape.ts"
 import { callsOf, eventually, formats } from "../contract/calling.ts"
 import { bugs } from "../contract/expect-failure.ts"
 import { pagesOf } from "../pdf/files.ts"
@@ -34,7 +34,7 @@ async function dry(...of: Parameters<typeof dryAnswer>): Promise<DryRun> {
   const response = await dryAnswer(...of)
   const told = (await response.json()) as DryRun
   expect({ status: response.status, told }).toMatchObject({ status: 200 })
-  expect([...Value.Errors(dryRunAnswer, told)]).toEqual([])
+  expect([...Value.Errors(dryRunSchema, told)]).toEqual([])
   expect(response.headers.get("content-type")).toStartWith("application/json")
   expect(response.headers.get("cache-control")).toBe("no-store")
   expect(told.request_id).toBe(response.headers.get("x-request-id") ?? "")

@@ -1,8 +1,8 @@
 /** Members of accounts: what each role may do, that it holds from the next request on, and that the history says who it was. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { createSessionToken } from "../../src/accounts/session-token.ts"
-import { mayDo, permissions } from "../../src/accounts/permissions.ts"
-import { type MemberRole, memberRoles } from "../../src/store/member-roles.ts"
+import { createSessionToken } from "../../src/accounts/bearer-tokens.ts"
+import { mayDo, permissions } from "../../src/accounts/members.ts"
+import { type MemberRole, memberRoles } from "../../src/store/members.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 let gateway: TestGateway

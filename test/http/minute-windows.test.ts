@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
 import { type Share, whole } from "../../actors/share.ts"
-import { MinuteWindows } from "../../src/http/minute-windows.ts"
+import { MinuteRateLimiter } from "../../src/http/minute-windows.ts"
 
 test("so many of one name within any minute, of each name by itself", () => {
   let now = 1_000
-  const windows = new MinuteWindows({ limit: 3, remembered: 10, share: () => whole, monotonic: () => now })
+  const windows = new MinuteRateLimiter({ limit: 3, remembered: 10, share: () => whole, monotonic: () => now })
   const count = (name: string) => ("retryAfterS" in windows.count(name) ? "refused" : "counted")
   expect([count("a"), count("a"), count("a"), count("a"), count("b")]).toEqual([
     "counted",
@@ -20,7 +20,7 @@ test("so many of one name within any minute, of each name by itself", () => {
 
 test("what was counted stays when this process's share is another", () => {
   let share: Share = whole
-  const windows = new MinuteWindows({ limit: 4, remembered: 10, share: () => share, monotonic: () => 0 })
+  const windows = new MinuteRateLimiter({ limit: 4, remembered: 10, share: () => share, monotonic: () => 0 })
   windows.count("a")
   windows.count("a")
   share = { index: 0, count: 2 }

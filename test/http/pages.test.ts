@@ -1,6 +1,6 @@
 /** Calls from pages of other origins: only with a key that lists them (CORS). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { readOrigin } from "../../src/accounts/page-origins.ts"
+import { readOrigin } from "../../src/accounts/keys.ts"
 import { expectFailure } from "../contract/expect-failure.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 

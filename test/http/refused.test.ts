@@ -1,6 +1,6 @@
 /** Refused calls, as their owner finds them. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { newRequestId, firstRequestId } from "../../src/http/request-id.ts"
+import { newRequestId, firstRequestId } from "../../src/http/edge.ts"
 import { accountStore } from "../../src/store/accounts.ts"
 import { type RefusedCall, refusedCallStore } from "../../src/store/refused-calls.ts"
 import { openTestDatabase } from "../store/harness.ts"

@@ -3,7 +3,7 @@
  * contradicted (decisions §13.8). The same changes are tried on one process and on one of two.
  */
 import { expect } from "bun:test"
-import { createSessionToken, hashSessionToken } from "../../src/accounts/session-token.ts"
+import { createSessionToken, hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import type { Init, Person, TestGateway } from "../gateway/harness.ts"
 
 /** So many times in a row, and a quarter as often where a password is hashed each time; `LOKET_TOLD_ROUNDS` plays more. */

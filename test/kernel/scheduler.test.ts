@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { Actor, type Reply, type Runtime } from "../../actors/kernel/actor.ts"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { seededRandom } from "../../actors/kernel/random.ts"
+import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
 import { InlineScheduler, type Runnable, SeededScheduler } from "../../actors/kernel/scheduler.ts"
 
 const runtime = (scheduler: Runtime["scheduler"]): Runtime => ({

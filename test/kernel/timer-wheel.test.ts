@@ -1,7 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
-import { seededRandom } from "../../actors/kernel/random.ts"
-import { TimerWheel } from "../../actors/kernel/timer-wheel.ts"
+import { VirtualClock, seededRandom, systemClock, TimerWheel } from "../../actors/kernel/clock.ts"
 
 const TICK_MS = 100
 

@@ -1,7 +1,6 @@
 /** A runtime whose time and turns move only when a test says so. */
 import type { Runtime } from "../../actors/kernel/actor.ts"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { seededRandom } from "../../actors/kernel/random.ts"
+import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
 import { SeededScheduler } from "../../actors/kernel/scheduler.ts"
 
 export interface World extends Runtime {

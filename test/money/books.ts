@@ -6,8 +6,7 @@ import { growLease } from "../../src/store/leases.ts"
 import type { AccountLease as Lease } from "../../actors/account.ts"
 import type { Batch, Opening, Settlement, UsageRecord } from "../../actors/ledger.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
-import { price, type Rates } from "../../actors/money/price.ts"
-import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
+import { noTokens, price, type Rates, type Tokens } from "../../actors/money/price.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import type { TestDatabase } from "../store/harness.ts"
 
@@ -43,6 +42,8 @@ export class Books {
   readonly #priceId: bigint
   /** Calls that were settled under a lease that was no longer open. */
   readonly fenced: string[] = []
+  /** Calls of archived months that came again. */
+  readonly archived: string[] = []
 
   private constructor(target: TestDatabase, priceId: bigint) {
     this.#target = target
@@ -114,7 +115,8 @@ export class Books {
   /** The calls whose lease was not open any more. */
   async commit(processId: string, batch: Partial<Batch>): Promise<readonly string[]> {
     const fenced = (ids: readonly string[]) => void this.fenced.push(...ids)
-    const store = ledgerStore({ database: this.#target.db, processId, fenced })
+    const archived = (ids: readonly string[]) => void this.archived.push(...ids)
+    const store = ledgerStore({ database: this.#target.db, processId, fenced, archived })
     return (await store.commit({ openings: [], settlements: [], ...batch }, true)).fenced
   }
 

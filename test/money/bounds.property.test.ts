@@ -1,9 +1,7 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { bounded, type CountBounds } from "../../actors/money/quote.ts"
+import { bounded, type CountBounds, price, type Rates, totalTokens } from "../../actors/money/price.ts"
 import { largestMicro, micro } from "../../actors/money/micro.ts"
-import { price, type Rates } from "../../actors/money/price.ts"
-import { totalTokens } from "../../actors/money/tokens.ts"
 
 const count = fc.oneof(fc.nat(2_000), fc.nat(3_000_000), fc.maxSafeNat())
 const tokens = fc.record({ input: count, cacheRead: count, cacheWrite: count, output: count })

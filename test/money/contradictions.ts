@@ -2,7 +2,7 @@
  * Recomputes all money from what is written and compares, as the product itself does (`src/reconciliation`). Each claim is
  * a query for what is wrong, so a failure names the rows.
  */
-import { checkClaim } from "../../src/reconciliation/books.ts"
+import { checkClaim } from "../../src/reconciliation/reconcile.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import type { Sql } from "../../src/store/database.ts"
 

@@ -1,9 +1,8 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { type Cost, COST_DIGITS, costOf, largestCost, roundings } from "../../actors/money/cost.ts"
-import { parseDecimal } from "../../actors/money/decimal.ts"
+import { COST_DIGITS, type Cost, costOf, largestCost, noTokens, roundings } from "../../actors/money/price.ts"
+import { parseDecimal } from "../../src/catalogue/exchange.ts"
 import { micro } from "../../actors/money/micro.ts"
-import { noTokens } from "../../actors/money/tokens.ts"
 
 const nano = (text: string): bigint => parseDecimal(text, COST_DIGITS) ?? -1n
 const rupiah = (text: string) => micro(parseDecimal(text, 6) ?? -1n)

@@ -1,9 +1,17 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { type Micro, micro, microToJson, microToRupiah, smaller, zero } from "../../actors/money/micro.ts"
-import { inForce, price, type Rates } from "../../actors/money/price.ts"
-import { affordableLimit, furtherLimit, holdFrom, quote } from "../../actors/money/quote.ts"
-import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
+import {
+  affordableLimit,
+  furtherLimit,
+  holdFrom,
+  inForce,
+  noTokens,
+  price,
+  quote,
+  type Rates,
+  type Tokens,
+} from "../../actors/money/price.ts"
 
 const amount = (max: bigint): fc.Arbitrary<Micro> => fc.bigInt({ min: 0n, max }).map(micro)
 const rate = fc.oneof(fc.constant(zero), amount(5_000_000n))

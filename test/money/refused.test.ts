@@ -23,7 +23,7 @@ test("a settlement that can never be booked is not charged, and all others of it
   const failures: unknown[] = []
   const ledger: Ledger = new Ledger({
     clock: systemClock,
-    store: ledgerStore({ database: target.db, processId: rich.processId, fenced: () => {} }),
+    store: ledgerStore({ database: target.db, processId: rich.processId, fenced: () => {}, archived: () => {} }),
     self: (command: LedgerCommand) => ledger.receive(command),
     failed: (cause) => failures.push(cause),
   })

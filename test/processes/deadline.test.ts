@@ -4,7 +4,7 @@ import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { NoAnswer, within } from "../../src/store/deadline.ts"
+import { NoAnswer, within } from "../../src/store/connection.ts"
 
 /**
  * Somebody else's process, which answers each byte at once, or never; what it has answered it notes in a file, which is seen

@@ -1,7 +1,7 @@
 /** What `loket doctor` says of Redis: one thing that is wrong a row. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { redis as look } from "../../src/command/doctor/redis.ts"
-import { configuration } from "../../src/command/settings.ts"
+import { redis as look } from "../../src/command/doctor/neighbours.ts"
+import { configuration } from "../../src/command/command.ts"
 import { noRedis, startRedis, type TestRedis } from "./server.ts"
 
 let redis: TestRedis

@@ -13,7 +13,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { HandedCall } from "../../src/gateway/handed-answers.ts"
+import type { HandoverRequest } from "../../src/gateway/response-handover.ts"
 import { createLog } from "../../src/log.ts"
 import { NeighbourSockets } from "../../src/server/neighbour-sockets.ts"
 
@@ -32,14 +32,14 @@ function place(): string {
 }
 const open = (dataDir: string, processId: string, handOver = says(processId)) =>
   NeighbourSockets.open({ dataDir, processId, log, handOver })
-const says = (word: string) => (asked: HandedCall) =>
+const says = (word: string) => (asked: HandoverRequest) =>
   new ReadableStream<Uint8Array>({
     start(controller) {
       controller.enqueue(new TextEncoder().encode(`${word} ${asked.keyHash === call.keyHash}`))
       controller.close()
     },
   })
-const ask = async (from: NeighbourSockets | undefined, processId: string, what: HandedCall = call) => {
+const ask = async (from: NeighbourSockets | undefined, processId: string, what: HandoverRequest = call) => {
   const stream = await from?.ask(processId, what, new AbortController().signal)
   return stream && (await new Response(stream).text())
 }

@@ -31,13 +31,16 @@ const hands = {
   "a run had less to spend": "update runs set budget_micro = 1",
   "a run's call names none": "update usage set run_id = null where run_id is not null",
   "a run is forgotten": "delete from runs where exists (select from key_spend s where s.key_id = runs.id)",
-  "a charge is not booked": "delete from charges",
-  "a charge is another's": "update charges set account_id = 'acc_9'",
-  "a charge was larger": "update charges set amount_micro = amount_micro + 1",
+  "a charged call is lost": "delete from usage where charge_micro > 0",
+  "a charge is another's": "update usage set account_id = 'acc_9' where charge_micro > 0",
+  "a charge was larger": "update usage set charge_micro = charge_micro + 1 where charge_micro > 0",
+  "a charge was none": "update usage set charge_micro = 0",
+  "a charge is taken back for another": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    select 'void:' || request_id, 'house:revenue', 'acc_9', charge_micro, 'void' from usage where charge_micro > 0`,
   "a charge is booked twice": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
     select idempotency_key, debit_account, credit_account, amount_micro, reason from all_transfers where request_id is not null`,
-  "a call that never was is charged":
-    "insert into charges (request_id, account_id, amount_micro) values ('req_x', 'acc_0', 5)",
+  "a call that never was is charged": `insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
+    values ('charge:req_x', 'acc_0', 'house:revenue', 5, 'charge')`,
   "the house has borne more": "update usage set absorbed_micro = absorbed_micro + 1 where part = 0",
   "a record has more tokens": "update usage set output_tokens = output_tokens + 1 where status = 'ok'",
   "a record has no price": "update usage set price_id = 999999999 where status = 'ok'",
@@ -128,6 +131,7 @@ const NOT_SIMULATED: readonly string[] = [
   "profit_hours",
   "profit_days",
   "profit_house",
+  "customer_days",
   "call_hours",
   "archives",
 ]

@@ -9,13 +9,12 @@ import type { Growth, VersionedLease } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
-import type { Breaker } from "../../src/store/breakers.ts"
-import type { PurseLook } from "../../src/store/breaker-purses.ts"
+import type { Breaker, PurseLook } from "../../src/store/breakers.ts"
 import type { BudgetPeriod, BudgetStatements } from "../../src/store/budget-leases.ts"
 import type { CallKeyStatements } from "../../src/store/call-keys.ts"
 import type { KeyStatements } from "../../src/store/live-keys.ts"
 import type { Notice } from "../../src/store/notices.ts"
-import type { ProcessStatements } from "../../src/store/process-statements.ts"
+import type { ProcessStatements } from "../../src/store/processes.ts"
 import type { RunStatements } from "../../src/store/runs.ts"
 import type { Dump } from "./dump.ts"
 
@@ -42,7 +41,7 @@ export interface Books extends ProcessStatements, BudgetStatements, KeyStatement
   returnLease(leaseId: bigint, returned: Micro): Promise<AccountLease | undefined>
   returnBudget(processId: string, of: BudgetPeriod, returned: Micro): Promise<VersionedLease | undefined>
 
-  // ---- Ceilings of ten minutes (breaker-purses.ts, breakers.ts) ----
+  // ---- Ceilings of ten minutes (breakers.ts) ----
 
   /** As of accounts. */
   growBreaker(

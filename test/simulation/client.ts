@@ -5,7 +5,7 @@
 import { sleep } from "../../actors/kernel/clock.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { ORIGINAL_REQUEST_ID } from "../../src/gateway/repeatable.ts"
+import { ORIGINAL_REQUEST_ID } from "../../src/gateway/replayable-call.ts"
 import { IDEMPOTENCY_KEY } from "../../src/idempotency-key.ts"
 import type { ClientSide } from "../../src/wire/format.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"

@@ -3,7 +3,7 @@
  * that were in force when the call was opened. Exact where a whole answer was counted; of one that broke off nobody counted
  * the rest, and its estimate lies between what was heard and what was asked for. Micro-rupiah.
  */
-import { largestCost } from "../../actors/money/cost.ts"
+import { largestCost } from "../../actors/money/price.ts"
 import type { UsageRow } from "./dump.ts"
 import type { CostTerms } from "./shop-costs.ts"
 import type { Said, Stage } from "./stage.ts"
@@ -12,9 +12,9 @@ const MILLION = 1_000_000n
 /** Micro-rupiah are nano-units for a million tokens × tokens × micro-rupiah for a unit, over this. */
 const SCALE = 10n ** 15n
 /** Estimates of a prompt of these worlds are never below it. */
-const LEAST_INPUT = 5
+const MIN_INPUT = 5
 /** Estimates grow with what was counted of earlier prompts: an account's own by so much, and each model's by so much. */
-const MOST_LEARNT = 4 * 1.6
+const MAX_LEARNT = 4 * 1.6
 
 /** What a backend will bill of one try. */
 interface Bill {
@@ -46,7 +46,7 @@ function learntOf(usage: readonly UsageRow[], { said }: Stage): ReadonlySet<stri
   return new Set(usage.filter(({ requestId }) => said.get(requestId)?.some(isOver)).map(learning))
 }
 
-const isOver = ({ counts }: Said) => (counts?.input ?? 0) > LEAST_INPUT
+const isOver = ({ counts }: Said) => (counts?.input ?? 0) > MIN_INPUT
 
 /** What must happen in many worlds. */
 export const costsPlayed = [
@@ -168,8 +168,8 @@ function billOf(said: Said, row: UsageRow, terms: Terms): Bill {
     const exact = of(input, output)
     return { said, isSure: true, least: exact, most: exact, searches }
   }
-  const leastInput = isCount(input) ? Math.min(LEAST_INPUT, input) : 0
-  const mostEstimate = terms.learnt.has(learning(row)) ? Math.ceil(said.length * MOST_LEARNT) : said.length
+  const leastInput = isCount(input) ? Math.min(MIN_INPUT, input) : 0
+  const mostEstimate = terms.learnt.has(learning(row)) ? Math.ceil(said.length * MAX_LEARNT) : said.length
   const mostInput = Math.max(mostEstimate, isCount(input) ? input : 0)
   const least = of(leastInput, 1)
   const most = of(mostInput, Math.max(asked, isCount(output) ? output : 0))

@@ -3,8 +3,7 @@
  * Micro-rupiah. What the server's own clock wrote is left out; of a time that matters it is said whether it is set.
  */
 import type { UsageStatus } from "../../actors/ledger.ts"
-import type { Rates } from "../../actors/money/price.ts"
-import type { Tokens } from "../../actors/money/tokens.ts"
+import type { Rates, Tokens } from "../../actors/money/price.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { RefundKind } from "../../src/store/refunds.ts"
 

@@ -1,5 +1,5 @@
 /** What can go wrong in a simulated world. Each seed leaves some classes out altogether, so that the others get deep. */
-import type { Random } from "../../actors/kernel/random.ts"
+import type { Random } from "../../actors/kernel/clock.ts"
 
 /** Of a backend's one answer. */
 const firstBackendFaults = [

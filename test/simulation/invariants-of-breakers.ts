@@ -1,5 +1,5 @@
 /** What must be true of ceilings of ten minutes: of the books' rows, and of what was charged when. Micro-rupiah, milliseconds. */
-import { ownerOf } from "../../src/store/breaker-purses.ts"
+import { ownerOf } from "../../src/store/breakers.ts"
 import type { Dump } from "./dump.ts"
 import type { Circumstances, Claim, Row } from "./invariants.ts"
 import type { PurseCharge } from "./model-tables.ts"

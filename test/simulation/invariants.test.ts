@@ -1,8 +1,7 @@
 /** Every invariant of the books is seen to be named, by rows that are broken for it; and the same by the claims in SQL. */
 import { expect, test } from "bun:test"
 import { micro, zero } from "../../actors/money/micro.ts"
-import type { Rates } from "../../actors/money/price.ts"
-import { noTokens } from "../../actors/money/tokens.ts"
+import { noTokens, type Rates } from "../../actors/money/price.ts"
 import type { Dump } from "./dump.ts"
 import { toldOf, violations } from "./invariants.ts"
 

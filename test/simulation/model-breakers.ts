@@ -5,8 +5,7 @@
 import type { AccountLease } from "../../actors/account.ts"
 import type { Growth } from "../../actors/lease.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import { ownerOf, type PurseLook, purseOf } from "../../src/store/breaker-purses.ts"
-import type { Breaker } from "../../src/store/breakers.ts"
+import { type Breaker, ownerOf, type PurseLook, purseOf } from "../../src/store/breakers.ts"
 import { nothing, othersHaveLeft, shareOf, sumsOf } from "./model-leases.ts"
 import { type ModelBreaker, put, spendId, type Tables } from "./model-tables.ts"
 

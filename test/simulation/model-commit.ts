@@ -1,5 +1,5 @@
 /**
- * A batch, committed to the books in memory in the steps of `book_1` (src/store/migrations/0090_charges_are_booked.sql), each of which
+ * A batch, committed to the books in memory in the steps of `book_1` (src/store/migrations/0096_records_are_charges.sql), each of which
  * sees what the one before it has done. A constraint that does not hold undoes all of them.
  */
 import { type Batch, BatchRefused, type Opening, type Settlement, type UsageRecord } from "../../actors/ledger.ts"

@@ -2,7 +2,7 @@
  * What is to happen in one world, drawn from its seed: a list that can be cut down until only the story of a violation is
  * left. What is drawn later (how long a statement takes, what becomes of it) comes from the seed as well.
  */
-import { type Random, seededRandom } from "../../actors/kernel/random.ts"
+import { type Random, seededRandom } from "../../actors/kernel/clock.ts"
 import { type Translated, TRANSLATED } from "../../src/language/request.ts"
 import {
   drawFault,
@@ -39,7 +39,7 @@ export interface Plan {
   /** What keys are bound to before anybody calls. */
   readonly bounds: readonly PlannedBound[]
   /** What processes may keep of answers that may be asked for again. */
-  readonly keptAnswerBytes: number
+  readonly replayBytes: number
   readonly events: readonly PlannedEvent[]
 }
 
@@ -115,7 +115,7 @@ export type PlannedEvent = { readonly afterMs: number } & (
   | { readonly type: "bind"; readonly bound: PlannedBound }
 )
 
-const MOST_PROCESSES = 3
+const MAX_PROCESSES = 3
 const HOUR_MS = 3_600_000
 const MINUTE_MS = 60_000
 /** About so many steps come of one event. */
@@ -147,7 +147,7 @@ export function drawPlan(seed: number, steps: number): Plan {
 export function drawFirstPlan(seed: number, steps: number): Plan {
   const random = seededRandom(seed)
   const rates = drawRates(random)
-  const processes = 1 + whole(random, MOST_PROCESSES)
+  const processes = 1 + whole(random, MAX_PROCESSES)
   const shuffled = random() < 0.3
   const hurry = 2 + random() ** 3 * 800
   const events: PlannedEvent[] = []
@@ -164,7 +164,7 @@ export function drawFirstPlan(seed: number, steps: number): Plan {
     rates,
     ceilings: [],
     bounds: [],
-    keptAnswerBytes: SCARCE_BYTES,
+    replayBytes: SCARCE_BYTES,
     events,
   }
 }
@@ -267,9 +267,9 @@ function drawSdks(plan: Plan): Plan {
   const random = seededRandom(plan.seed ^ 0x2f0b4a47)
   if (random() < 0.5) return plan
   const rates = withSdks(plan.rates, random)
-  const keptAnswerBytes = random() < 0.3 ? SCARCE_BYTES : AMPLE_BYTES
+  const replayBytes = random() < 0.3 ? SCARCE_BYTES : AMPLE_BYTES
   const events = plan.events.map((event) => (event.type === "call" ? withSdk(event, random, rates) : event))
-  return { ...plan, rates, keptAnswerBytes, events }
+  return { ...plan, rates, replayBytes, events }
 }
 
 const cuts = ["client leaves before the answer", "client leaves in mid-answer", "client leaves late"] as const

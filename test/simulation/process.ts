@@ -4,16 +4,16 @@
  */
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Batch, type Committed, RowsLocked } from "../../actors/ledger.ts"
-import { DirectClerk, LargeBodies } from "../../src/bodies/bodies.ts"
+import { InlineBodyExecutor, LargeBodies } from "../../src/bodies/bodies.ts"
 import { LiveCatalogue } from "../../src/catalogue/live.ts"
 import type { Catalogue } from "../../src/catalogue/model.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { affordabilityByBalance } from "../../src/gateway/afford.ts"
+import { affordabilityByBalance } from "../../src/gateway/plan-call.ts"
 import { authenticateDryRun, forecast } from "../../src/gateway/dry-run.ts"
 import { call } from "../../src/gateway/call.ts"
 import { Gateway } from "../../src/gateway/gateway.ts"
 import type { Log } from "../../src/log.ts"
-import type { ActorStore } from "../../src/store/actor-store.ts"
+import type { ActorStore } from "../../src/store/leases.ts"
 import { findOrOpenRun } from "../../src/store/runs.ts"
 import { growBudget } from "../../src/store/budget-leases.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
@@ -241,7 +241,7 @@ export class SimulatedProcess {
     await this.#books.registerProcess(this.id)
     await this.#closeDead()
     this.gateway = new Gateway({
-      largeBodies: new LargeBodies(new DirectClerk()),
+      largeBodies: new LargeBodies(new InlineBodyExecutor()),
       runtime: {
         clock: this.clock,
         random: this.#stage.random,
@@ -273,7 +273,7 @@ export class SimulatedProcess {
       },
       endUserSecret: new Uint8Array(32),
       log: silent,
-      limits: { ...limits, keptAnswerBytes: this.#stage.keptAnswerBytes },
+      limits: { ...limits, replayBytes: this.#stage.replayBytes },
       finished: ({ requestId, accountId, record, durable }) => {
         this.troubles.set(requestId, this.troubledAt(accountId))
         this.#stage.count(`record ${record.status}${durable ? "" : ", not durable"}`)

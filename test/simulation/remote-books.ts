@@ -2,7 +2,7 @@
 import type { BudgetStatements } from "../../src/store/budget-leases.ts"
 import type { CallKeyStatements } from "../../src/store/call-keys.ts"
 import type { KeyStatements } from "../../src/store/live-keys.ts"
-import type { ProcessStatements } from "../../src/store/process-statements.ts"
+import type { ProcessStatements } from "../../src/store/processes.ts"
 import type { RunStatements } from "../../src/store/runs.ts"
 import type { Books } from "./books.ts"
 import type { Statements } from "./statements.ts"

@@ -4,9 +4,9 @@
  */
 import { sleep } from "../../actors/kernel/clock.ts"
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
-import type { ReserveReply } from "../../actors/key-command.ts"
+import type { ReserveReply } from "../../actors/key-record.ts"
 import { micro } from "../../actors/money/micro.ts"
-import type { HoldOutcome } from "../../actors/waiting-holds.ts"
+import type { HoldOutcome } from "../../actors/lease.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { CallStory } from "./client.ts"
 import { miscosted } from "./costs.ts"
@@ -83,8 +83,8 @@ export function checkUnread({ stage, processes }: Scene): void {
     const total = alive ? (gateway?.ports.unread.total ?? 0) : 0
     if (total < 0 || total > limits.unreadBytes)
       stage.violate(`${id} keeps ${total} bytes for clients that do not read`)
-    const kept = alive ? (gateway?.ports.repeats.keptBytes ?? 0) : 0
-    if (kept < 0 || kept > 1.5 * stage.keptAnswerBytes) stage.violate(`${id} keeps ${kept} bytes of answers`)
+    const kept = alive ? (gateway?.ports.deduplication.replayBytes ?? 0) : 0
+    if (kept < 0 || kept > 1.5 * stage.replayBytes) stage.violate(`${id} keeps ${kept} bytes of answers`)
   }
 }
 
@@ -220,7 +220,7 @@ export async function audit(scene: Scene): Promise<void> {
     if (free !== posted) stage.violate(`of the ${posted} of ${accountId} only ${free} can be spent`)
   }
   const { said, counts } = stage
-  const hasRoom = stage.keptAnswerBytes === AMPLE_BYTES
+  const hasRoom = stage.replayBytes === AMPLE_BYTES
   const holdsLast = !counts.has("actor crashes" satisfies Fault)
   for (const broken of brokenPromises(before, stories, { said, holdsLast, hasRoom })) stage.violate(broken)
   const { bounds, clockGoesOn } = scene

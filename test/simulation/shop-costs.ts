@@ -2,7 +2,7 @@
  * What the backends of a simulated world charge the house, in versions that begin while it goes on, as do the exchange rates:
  * in currencies of which one is not known at first, with fees, and rounded in each way. Of one backend it is never known.
  */
-import type { Cost } from "../../actors/money/cost.ts"
+import type { Cost } from "../../actors/money/price.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type { Catalogue } from "../../src/catalogue/model.ts"
 

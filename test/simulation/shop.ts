@@ -2,7 +2,7 @@
 import type { Rates } from "../../actors/money/price.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
-import { hashApiKey } from "../../src/accounts/api-key.ts"
+import { hashApiKey } from "../../src/accounts/bearer-tokens.ts"
 import { type Model, soleCredential, type Upstream } from "../../src/catalogue/model.ts"
 import type { Translated } from "../../src/language/request.ts"
 import type { Backend, Backends } from "../../src/upstream/providers.ts"

@@ -8,7 +8,7 @@ import { faultClasses, type Rates } from "./faults.ts"
 import { simulate } from "./world.ts"
 
 /** Worlds that are tried in all. */
-const MOST_RUNS = 4_000
+const MAX_RUNS = 4_000
 /** Courses of chance that are tried with each cut. */
 const SALTS = [1, 2, 3, 4, 5]
 
@@ -19,7 +19,7 @@ export function shrink(plan: Plan): Plan {
   let runs = 0
   const tryOut = (candidate: Plan): boolean => {
     for (const salt of [candidate.salt, ...SALTS]) {
-      if (runs++ >= MOST_RUNS) return false
+      if (runs++ >= MAX_RUNS) return false
       if (violationOf({ ...candidate, salt }) !== first) continue
       best = { ...candidate, salt }
       return true
@@ -37,7 +37,7 @@ export function shrink(plan: Plan): Plan {
       if (best.rates[fault] > 0) tryOut({ ...best, rates: switchedOff(best.rates, fault) })
     if (best.shuffled) tryOut({ ...best, shuffled: false })
     for (let steps = 16; steps < best.steps; steps = Math.ceil(steps * 1.5)) if (tryOut({ ...best, steps })) break
-    if (best === before || runs >= MOST_RUNS) return best
+    if (best === before || runs >= MAX_RUNS) return best
   }
 }
 

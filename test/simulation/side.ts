@@ -4,9 +4,8 @@
  */
 import type { Opening, Settlement, UsageRecord } from "../../actors/ledger.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
-import { price, type Rates } from "../../actors/money/price.ts"
-import { noTokens, type Tokens } from "../../actors/money/tokens.ts"
-import { purseOf } from "../../src/store/breaker-purses.ts"
+import { noTokens, price, type Rates, type Tokens } from "../../actors/money/price.ts"
+import { purseOf } from "../../src/store/breakers.ts"
 import type { Books } from "./books.ts"
 
 /** A call as it is told the ledger; nothing of it ever changes. */

@@ -22,14 +22,13 @@ import {
   returnBudget,
 } from "../../src/store/budget-leases.ts"
 import { type CallKeyStatements, callKeyStatements } from "../../src/store/call-keys.ts"
-import { type Breaker, breakerStore } from "../../src/store/breakers.ts"
-import { breakerPurses, type PurseLook } from "../../src/store/breaker-purses.ts"
+import { type Breaker, breakerPurses, breakerStore, type PurseLook } from "../../src/store/breakers.ts"
 import { Connection } from "../../src/store/connection.ts"
 import { growLease, returnLease } from "../../src/store/leases.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import { type KeyStatements, keyStatements } from "../../src/store/live-keys.ts"
 import { type Notice, parseNotice } from "../../src/store/notices.ts"
-import { type ProcessStatements, processStatements } from "../../src/store/process-statements.ts"
+import { type ProcessStatements, processStatements } from "../../src/store/processes.ts"
 import { type NewRun, type RunStatements, runStatements } from "../../src/store/runs.ts"
 import { lockKey } from "../../src/store/session-lock.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
@@ -222,7 +221,7 @@ export class SqlBooks implements Books, AsyncDisposable {
   }
 
   async commit(processId: string, batch: Batch): Promise<readonly string[]> {
-    const store = ledgerStore({ database: this.#target.db, processId, fenced: () => {} })
+    const store = ledgerStore({ database: this.#target.db, processId, fenced: () => {}, archived: () => {} })
     // Nobody else is there whose locks could be met.
     return (await store.commit(batch, false)).fenced
   }

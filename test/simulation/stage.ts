@@ -3,8 +3,7 @@
  * the gateway waits for settles in microtasks, native streams and signals included, so a step is whole when they have run.
  */
 import { drainMicrotasks } from "bun:jsc"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type Random, seededRandom } from "../../actors/kernel/random.ts"
+import { type Random, VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
 import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/kernel/scheduler.ts"
 import type { Fault, Rates } from "./faults.ts"
 import type { Plan } from "./plan.ts"
@@ -57,7 +56,7 @@ export class Stage {
   /** What backends said to each request id, each time that one was asked. */
   readonly said = new Map<string, Said[]>()
   /** What processes may keep of answers that may be asked for again. */
-  readonly keptAnswerBytes: number
+  readonly replayBytes: number
   steps = 0
   #hash = 0
   #calm = false
@@ -69,7 +68,7 @@ export class Stage {
     this.#shuffled = plan.shuffled ? new SeededScheduler(this.random) : undefined
     this.scheduler = this.#shuffled ?? new InlineScheduler()
     this.#rates = plan.rates
-    this.keptAnswerBytes = plan.keptAnswerBytes
+    this.replayBytes = plan.replayBytes
     this.lines = keepTrace ? [] : undefined
   }
 

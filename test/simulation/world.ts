@@ -6,7 +6,7 @@ import { runIdOf } from "../../src/gateway/runs.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Catalogue, PriceVersion } from "../../src/catalogue/model.ts"
-import { purseOf } from "../../src/store/breaker-purses.ts"
+import { purseOf } from "../../src/store/breakers.ts"
 import { type BoundKey, recordOf, unbound } from "./promises-of-bindings.ts"
 import { callOnce, type CallStory, CRASH_AFTER_MS, isMissing } from "./client.ts"
 import { SimulatedDatabase } from "./database.ts"
@@ -46,9 +46,9 @@ const REST_MS = 120_000
 /** How long it may take until what the database said was read, with a lost statement or two. */
 const HEARD_MS = 10_000
 /** Of one call with a key. */
-const MOST_REPEATS = 3
+const MAX_REPEATS = 3
 /** Of one that an SDK makes. */
-const MOST_RETRIES = 3
+const MAX_RETRIES = 3
 /** Steps between two looks at the books while all is under way. */
 const CHECKED_EVERY = 100
 /** When each model's price versions begin; each costs more than the one before. */
@@ -349,7 +349,7 @@ class World {
     const isTwice = planned.keyed === "client asks twice at once with the same key"
     if (isTwice) void this.#call({ ...repeat, manners: undefined })
     await this.#call(planned)
-    for (let tries = 1; tries <= MOST_REPEATS && !stage.calm; tries++) {
+    for (let tries = 1; tries <= MAX_REPEATS && !stage.calm; tries++) {
       if (planned.keyed !== undefined) stage.count(planned.keyed)
       await sleep(stage.clock, stage.delay(4_000))
       await this.#call({ ...repeat, manners: stage.random() < 0.3 ? manners : undefined })
@@ -375,7 +375,7 @@ class World {
     this.#waiting++
     const { manners, ...again } = planned
     let told = await this.#call(planned, 0)
-    for (let retries = 1; retries <= MOST_RETRIES && !stage.calm; retries++) {
+    for (let retries = 1; retries <= MAX_RETRIES && !stage.calm; retries++) {
       const isBroken = told?.kind === "left" || told?.kind === "broken"
       const isRefused = told?.kind === "failure" && told.retryable
       // Somebody else's software may count what it sends in another way.

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { createServer } from "node:http"
 import { connect } from "node:net"
-import { Client } from "../../src/simulator/client.ts"
+import { Client } from "../../src/simulator/play.ts"
 import { startSimulator } from "../../src/simulator/simulator.ts"
 import { ask, formats, readAll, simulatorForFile, stream, until } from "./ask.ts"
 

@@ -1,15 +1,12 @@
 /** `loket doctor`: what is wrong with the configuration and its surroundings, and what to do about it. Changes nothing. */
 import { readConfig } from "../../config.ts"
-import { printJson } from "../beside.ts"
-import { command, progress } from "../command.ts"
-import { readSeedFiles } from "../settings.ts"
+import { printJson, command, progress, readSeedFiles } from "../command.ts"
 import { database } from "./database.ts"
 import { files, machine, ports } from "./machine.ts"
 import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 import { providerFindings } from "./providers.ts"
 import { legal, mail, misspelt, passkeys, trialCredit, searching, settings, unreadable } from "./settings.ts"
-import { redis } from "./redis.ts"
-import { traces } from "./traces.ts"
+import { redis, traces } from "./neighbours.ts"
 
 export const doctorCommand = () =>
   command("doctor", {

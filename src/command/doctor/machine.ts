@@ -3,7 +3,7 @@ import { accessSync, constants, existsSync, mkdtempSync, readFileSync, rmSync, s
 import { tmpdir, totalmem } from "node:os"
 import { dirname, join, resolve } from "node:path"
 import { type Config, workersOf } from "../../config.ts"
-import { Descriptors } from "../../http/descriptors.ts"
+import { Descriptors } from "../../http/connection.ts"
 import { isDatabase } from "../../store/embedded/database-files.ts"
 import { codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 

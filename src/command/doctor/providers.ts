@@ -6,13 +6,13 @@ import {
   type Backend,
   type Backends,
   configuredBackends,
-  missingOf,
-  placeOf,
-  placesOf,
+  missingSecretOf,
+  secretSourceName,
+  secretSourceNames,
   type UnsetCredential,
   unsetCredentials,
   unsetText,
-  type Variables,
+  type EnvironmentLookup,
 } from "../../upstream/providers.ts"
 import { clockFinding, codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 
@@ -23,7 +23,7 @@ export async function providerFindings(
   secret: (name: string) => string | undefined,
 ): Promise<readonly Finding[]> {
   const backends = configuredBackends(providers, secret)
-  const names = placesOf(providers).join(", ")
+  const names = secretSourceNames(providers).join(", ")
   if (backends.size === 0)
     return [wrong("no provider is configured: `loket start` refuses to run", `set at least one of ${names}`)]
   const found = await Promise.all(
@@ -44,17 +44,17 @@ export async function providerFindings(
 }
 
 const leftOut = (unset: UnsetCredential): Finding =>
-  look(unsetText(unset), `give ${placeOf(unset.missing)} its value, or take the key out of the providers file`)
+  look(unsetText(unset), `give ${secretSourceName(unset.missing)} its value, or take the key out of the providers file`)
 
 /** Models that have other backends are sold all the same. */
 function withoutKey(
   { id, credentials }: Provider,
   { models }: CatalogueFile,
-  { backends, secret }: { readonly backends: Backends; readonly secret: Variables },
+  { backends, secret }: { readonly backends: Backends; readonly secret: EnvironmentLookup },
 ): Finding[] {
   const own = models.filter(({ upstreams }) => upstreams.some(({ provider }) => provider === id))
   const unsold = own.filter(({ upstreams }) => !upstreams.some(({ provider }) => backends.has(provider)))
-  const missing = placeOf(missingOf(credentials[0], secret) ?? credentials[0].key)
+  const missing = secretSourceName(missingSecretOf(credentials[0], secret) ?? credentials[0].key)
   if (own.length === 0) return []
   return [
     unsold.length === 0
@@ -72,7 +72,7 @@ function written({ provider, credential, apiKey }: Backend): Finding[] {
   if (/^["'\s]|["'\s]$/.test(apiKey))
     found.push(
       wrong(
-        `${placeOf(credential.key)} begins or ends with white space or a quote`,
+        `${secretSourceName(credential.key)} begins or ends with white space or a quote`,
         "write the key bare: a file for systemd or docker keeps quotes as part of the value",
       ),
     )
@@ -120,7 +120,7 @@ async function asked(
     if (status === 401 || status === 403)
       return wrong(
         `${id}: ${host} refuses the key (${status})`,
-        `set ${placeOf(credential.key)} to a key that works there`,
+        `set ${secretSourceName(credential.key)} to a key that works there`,
       )
     if (status === 402) return wrong(`${id}: ${host} says that nothing is paid for (402)`, "top up at the provider")
     if (status === 429)

@@ -1,10 +1,9 @@
 /** What is in the database: the schema's version, whose the tables are, what we may do, and what the books last said. */
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
-import { schemaState } from "../../store/migrate.ts"
+import { deniedOf, schemaState, tableRights } from "../../store/migrate.ts"
 import { archivesIn, damagedArchives } from "../../store/archives.ts"
 import { monthsOf } from "../../store/months.ts"
-import { deniedOf, tableRights } from "../../store/running-role.ts"
 import { type Finding, look, ok, wrong } from "./finding.ts"
 
 /** Asks only what needs no privilege, and stops where the rest would be guessed. */

@@ -11,7 +11,7 @@ export const unreadable = (problems: readonly string[]): readonly Finding[] =>
   problems.map((problem) => wrong(problem, "set the variable to an allowed value, or unset it for its default"))
 
 /** Of names that are alike, one was likely meant. */
-const MOST_TYPOS = 2
+const MAX_TYPOS = 2
 const SHORTEST_GUESSED = 8
 
 /** Variables that are set, that nobody reads, and that look like one that is read. */
@@ -19,7 +19,7 @@ export function misspelt(environment: Readonly<Record<string, string | undefined
   const known = [...variableNames, ...providers.flatMap(secretNames)]
   return Object.keys(environment).flatMap((name): Finding[] => {
     if (name.length < SHORTEST_GUESSED || known.includes(name)) return []
-    const meant = known.find((each) => each.length >= SHORTEST_GUESSED && distance(name, each) <= MOST_TYPOS)
+    const meant = known.find((each) => each.length >= SHORTEST_GUESSED && distance(name, each) <= MAX_TYPOS)
     return meant === undefined || (environment[meant] ?? "") !== ""
       ? []
       : [look(`${name} is set, and nothing reads it`, `if ${meant} was meant, rename it`)]

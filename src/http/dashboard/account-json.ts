@@ -11,10 +11,10 @@ import {
   SomeEmail,
   TimeZone,
 } from "../../accounts/fields.ts"
-import { permissions } from "../../accounts/permissions.ts"
+import { permissions } from "../../accounts/members.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Account } from "../../store/accounts.ts"
-import { memberRoles } from "../../store/member-roles.ts"
+import { memberRoles } from "../../store/members.ts"
 import { operatorRoles } from "../../store/operator/role.ts"
 import { described, field, flag, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 

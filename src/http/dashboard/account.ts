@@ -14,7 +14,7 @@ import {
   SomePassword,
   TimeZone,
 } from "../../accounts/fields.ts"
-import { mayDo, type Permission, permissions, refusalOf } from "../../accounts/permissions.ts"
+import { mayDo, type Permission, permissions, refusalOf } from "../../accounts/members.ts"
 import { Failure } from "../../failure/failure.ts"
 import { present } from "../../language/json.ts"
 import type { AccountChange } from "../../store/account-settings.ts"
@@ -22,7 +22,7 @@ import type { UsageSumStore } from "../../store/usage-sums.ts"
 import { refused } from "../route.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
 import { described, field, fieldAnd, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
-import { type Authenticate, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { type Authenticate, sessionCookie, signedInBy, clientInfoOf } from "./session.ts"
 
 export interface AccountDeps {
   readonly accounts: Accounts
@@ -170,7 +170,7 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
           status: 204,
         },
         async ({ request, session, body, set }) => {
-          const deleted = await accounts.delete(session, body.password, whereabouts(request))
+          const deleted = await accounts.delete(session, body.password, clientInfoOf(request))
           if (deleted instanceof Failure) return deleted
           set.headers["set-cookie"] = sessionCookie(request, "")
           return undefined

@@ -1,16 +1,20 @@
-/** `/auth/*`: signing up, in and out, passwords, and the proof of an address (decisions §10, §13.16). */
+/**
+ * `/auth/*` and `/account/sessions`: signing up, in and out, passwords, the proof of an address, and where the account is signed in
+ * (decisions §10, §13.16).
+ */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { Accounts, SignedIn } from "../../accounts/accounts.ts"
-import type { Links } from "../../accounts/links.ts"
 import { agreeable, AgreedVersion, Email, NewPassword, SomeEmail, SomePassword } from "../../accounts/fields.ts"
+import type { Links } from "../../accounts/links.ts"
 import { Failure } from "../../failure/failure.ts"
+import type { SessionRecord } from "../../store/sessions.ts"
 import { open, refused } from "../route.ts"
-import { field, flag, text, time } from "../shapes.ts"
+import { field, flag, text, time, described, listOf } from "../shapes.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
-import { type Authenticate, cookieToken, isOwnOrigin, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { type Authenticate, cookieToken, isOwnOrigin, sessionCookie, signedInBy, clientInfoOf } from "./session.ts"
 
-export interface AuthDeps {
+interface AuthDeps {
   readonly accounts: Accounts
   readonly links: Links
   readonly authenticate: Authenticate
@@ -47,7 +51,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         async ({ request, body, set }) => {
           const { email, password, agreed_version: agreedVersion } = body
           if (agreedVersion !== undefined && agreedVersion !== legalVersion) return refused("agreed_version", agreeable)
-          const account = await accounts.signUp({ email, password, agreedVersion }, whereabouts(request))
+          const account = await accounts.signUp({ email, password, agreedVersion }, clientInfoOf(request))
           if (account instanceof Failure) return account
           if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
           return signedInJson(account)
@@ -67,7 +71,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
           answer: Type.Union([SignedInAnswer, HalfSignedIn]),
         },
         async ({ request, body, set }) => {
-          const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
+          const visitor = { ...clientInfoOf(request), replaces: cookieToken(request) }
           const account = await accounts.signIn(body, visitor)
           if (account instanceof Failure) return account
           if ("step" in account)
@@ -112,7 +116,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
         },
         async ({ request, session, body, set }) => {
           const passwords = { current: body.current, replacement: body.new }
-          const changed = await accounts.changePassword(session, passwords, whereabouts(request))
+          const changed = await accounts.changePassword(session, passwords, clientInfoOf(request))
           if (changed instanceof Failure) return changed
           set.headers["set-cookie"] = sessionCookie(request, "")
           return undefined
@@ -135,7 +139,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
           body: Type.Object({ email: SomeEmail }),
           status: 204,
         },
-        async ({ request, body }) => (await links.forgotten(body.email, whereabouts(request))) ?? undefined,
+        async ({ request, body }) => (await links.requestPasswordReset(body.email, clientInfoOf(request))) ?? undefined,
       ),
     )
     .post(
@@ -151,7 +155,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
           status: 204,
         },
         async ({ request, body }) =>
-          (await links.resetPassword(body.token, body.new, whereabouts(request))) ?? undefined,
+          (await links.resetPassword(body.token, body.new, clientInfoOf(request))) ?? undefined,
       ),
     )
     .post(
@@ -168,7 +172,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
           body: Type.Object({ email: Email, password: SomePassword }),
           answer: accountShape,
         },
-        async ({ request, session, body }) => shown(await links.changeEmail(session, body, whereabouts(request))),
+        async ({ request, session, body }) => shown(await links.changeEmail(session, body, clientInfoOf(request))),
       ),
     )
     .post(
@@ -183,7 +187,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
           },
           status: 204,
         },
-        async ({ request, session }) => (await links.sendAgain(session, whereabouts(request))) ?? undefined,
+        async ({ request, session }) => (await links.sendAgain(session, clientInfoOf(request))) ?? undefined,
       ),
     )
     .post(
@@ -199,7 +203,7 @@ export const authController = ({ accounts, links, authenticate, legalVersion }: 
           body: Type.Object({ token: LinkToken }),
           answer: accountShape,
         },
-        async ({ session, body, request }) => shown(await links.prove(session, body.token, whereabouts(request))),
+        async ({ session, body, request }) => shown(await links.prove(session, body.token, clientInfoOf(request))),
       ),
     )
 }
@@ -214,3 +218,79 @@ export function mayKeepCookie(request: Request): boolean {
   const origin = request.headers.get("origin")
   return origin === null || isOwnOrigin(request, origin)
 }
+
+interface SessionsDeps {
+  readonly accounts: Accounts
+  readonly authenticate: Authenticate
+}
+
+const SessionShape = Type.Object(
+  {
+    id: text,
+    created_at: time,
+    last_seen_at: described(time, field("Right to a minute.", "Tepat sampai semenit.")),
+    expires_at: time,
+    user_agent: text,
+    address: text,
+    current: described(flag, field("Whether it is the one that asks.", "Apakah ini sesi yang bertanya.")),
+  },
+  { $id: "Session" },
+)
+
+const SESSION_ID = /^ses_[A-Za-z0-9_-]{1,40}$/
+
+/** Where the account is signed in, and ending it there. */
+export const sessionsController = ({ accounts, authenticate }: SessionsDeps) => {
+  const signedIn = signedInBy(authenticate)
+  return new Elysia({ name: "dashboard/sessions" })
+    .get(
+      ...signedIn(
+        "/account/sessions",
+        {
+          may: "self",
+          tag: "Account",
+          summary: { en: "Where the account is signed in", id: "Di mana saja akun ini sedang masuk" },
+          answer: listOf(SessionShape),
+        },
+        async ({ session }) => ({
+          data: (await accounts.sessions(session)).map((each) => sessionJson(each, session.id)),
+        }),
+      ),
+    )
+    .delete(
+      ...signedIn(
+        "/account/sessions",
+        {
+          may: "self",
+          tag: "Account",
+          summary: { en: "End all other sessions", id: "Akhiri semua sesi lain" },
+          status: 204,
+        },
+        async ({ session }) => {
+          await accounts.endOtherSessions(session)
+          return undefined
+        },
+      ),
+    )
+    .delete(
+      ...signedIn(
+        "/account/sessions/:id",
+        { may: "self", tag: "Account", summary: { en: "End one session", id: "Akhiri satu sesi" }, status: 204 },
+        async ({ session, params }) => {
+          if (!SESSION_ID.test(params.id)) return new Failure("resource.not_found")
+          const ended = await accounts.endSession(session, params.id)
+          return ended instanceof Failure ? ended : undefined
+        },
+      ),
+    )
+}
+
+const sessionJson = (session: SessionRecord, current: string) => ({
+  id: session.id,
+  created_at: session.createdAt.toISOString(),
+  last_seen_at: session.lastSeenAt.toISOString(),
+  expires_at: session.expiresAt.toISOString(),
+  user_agent: session.userAgent,
+  address: session.address,
+  current: session.id === current,
+})

@@ -5,7 +5,7 @@ import type { Language } from "../../store/account-settings.ts"
 import type { Account } from "../../store/accounts.ts"
 import type { Refund } from "../../store/refunds.ts"
 import type { TopUp } from "../../store/top-ups.ts"
-import { MOST_ROWS, type statement, type StatementEntry } from "./statement.ts"
+import { MAX_ROWS, type statement, type StatementEntry } from "./statement.ts"
 
 export interface Party {
   readonly name: string
@@ -158,7 +158,7 @@ export function statementOf(
   keyNames: ReadonlyMap<string, string>,
 ): Omit<StatementContent, keyof DocumentFrame> {
   const all = month.entries.toReversed()
-  const isFolded = all.length > MOST_ROWS
+  const isFolded = all.length > MAX_ROWS
   let before = whole(month.opening_micro)
   const entries = (isFolded ? folded(all) : all).map((entry) => {
     const balance = whole(entry.balance_micro)

@@ -6,7 +6,7 @@
 import { Elysia } from "elysia"
 import type { Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
-import { print } from "../../pdf/press.ts"
+import { print } from "../../pdf/reader.ts"
 import type { AllowanceStore } from "../../store/allowances.ts"
 import type { DocumentKind, DocumentStore, IssuedDocument } from "../../store/documents.ts"
 import type { RefundStore } from "../../store/refunds.ts"
@@ -37,10 +37,10 @@ export interface DocumentsDeps extends StatementDeps {
 
 /** The database takes no NUL. */
 const SUBJECT = /^[\w-]{1,80}$/
-const MOST_AN_HOUR = 300
+const MAX_AN_HOUR = 300
 const HOUR_S = 3_600
 /** Of one account in one process: one is made, the others wait. */
-const MOST_AT_ONCE = 4
+const MAX_AT_ONCE = 4
 /** Of all accounts that wait for their paper to be drawn; one is. */
 const MOST_WAITING = 64
 /** Calls that began in a month have ended by then, and are booked. */
@@ -49,7 +49,7 @@ const SETTLED_MS = 24 * 60 * 60 * 1000
 export const documentsController = (deps: DocumentsDeps) => {
   const { documents, allowances, seller, now = Date.now } = deps
   const signedIn = signedInBy(deps.authenticate)
-  const inTurn = turns(MOST_AT_ONCE)
+  const inTurn = turns(MAX_AT_ONCE)
   const inDrawingTurn = turns(MOST_WAITING)
 
   const send = async (
@@ -59,7 +59,7 @@ export const documentsController = (deps: DocumentsDeps) => {
     find: () => Promise<{ readonly content: DocumentContent; readonly isFinal: boolean } | Failure>,
   ): Promise<Response | Failure> =>
     await inTurn(accountId, async () => {
-      const waitS = await allowances.take({ name: `documents ${accountId}`, most: MOST_AN_HOUR, seconds: HOUR_S })
+      const waitS = await allowances.take({ name: `documents ${accountId}`, most: MAX_AN_HOUR, seconds: HOUR_S })
       if (waitS !== undefined)
         return new Failure("rate_limit.documents", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
       const named = subject === undefined || !SUBJECT.test(subject) ? undefined : { kind, accountId, subject }

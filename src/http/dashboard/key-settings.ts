@@ -1,19 +1,22 @@
-/** What an owner says of a key when it is made or changed: its limits, when it expires, and what it is bound to. */
+/**
+ * What an owner says of a key when it is made or changed: its limits, when it expires, what it is bound to, and the ceiling of ten
+ * minutes, which an account has too.
+ */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { micro } from "../../../actors/money/micro.ts"
 import { readNetwork, writeNetwork } from "../../../actors/network.ts"
-import { MOST_ORIGINS, readOrigin } from "../../accounts/page-origins.ts"
-import type { KeyWishes } from "../../accounts/keys.ts"
+import { type KeySettings, MAX_ORIGINS, readOrigin } from "../../accounts/keys.ts"
 import { Failure } from "../../failure/failure.ts"
 import { present } from "../../language/json.ts"
 import { ENDPOINTS } from "../../language/request.ts"
 import type { KeyChange as Change } from "../../store/api-keys.ts"
+import type { Breaker } from "../../store/breakers.ts"
 import { refused } from "../route.ts"
 import { described, field, fieldAnd, flag, oneOf, orNull } from "../shapes.ts"
 
 /** A longer list says less than no list. */
-const MOST_MODELS = 64
-const MOST_NETWORKS = 32
+const MAX_MODELS = 64
+const MAX_NETWORKS = 32
 
 export const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, {
   description: field("a string of 1 to 100 characters on one line", "teks 1 sampai 100 karakter dalam satu baris"),
@@ -44,20 +47,20 @@ const limits = {
 const TIME = field("a time such as 2027-01-31T17:00:00Z", "waktu seperti 2027-01-31T17:00:00Z")
 const FUTURE = fieldAnd(TIME, { en: " that is to come", id: " yang akan datang" })
 const NETWORKS = field(
-  `a list of 1 to ${MOST_NETWORKS} networks or addresses such as 203.0.113.0/24, 203.0.113.7 or 2001:db8::/32`,
-  `daftar 1 sampai ${MOST_NETWORKS} jaringan atau alamat seperti 203.0.113.0/24, 203.0.113.7, atau 2001:db8::/32`,
+  `a list of 1 to ${MAX_NETWORKS} networks or addresses such as 203.0.113.0/24, 203.0.113.7 or 2001:db8::/32`,
+  `daftar 1 sampai ${MAX_NETWORKS} jaringan atau alamat seperti 203.0.113.0/24, 203.0.113.7, atau 2001:db8::/32`,
 )
 const ORIGINS = field(
-  `a list of 1 to ${MOST_ORIGINS} origins: https, or http on one's own machine, and a host, without a path`,
-  `daftar 1 sampai ${MOST_ORIGINS} origin: https, atau http di mesin sendiri, dan sebuah host, tanpa jalur`,
+  `a list of 1 to ${MAX_ORIGINS} origins: https, or http on one's own machine, and a host, without a path`,
+  `daftar 1 sampai ${MAX_ORIGINS} origin: https, atau http di mesin sendiri, dan sebuah host, tanpa jalur`,
 )
 const AN_ORIGIN = "https://app.example.com or http://localhost:5173"
 const bounds = {
   expires_at: Type.String({ maxLength: 40, description: TIME }),
   models: Type.Array(Type.RegExp(/^[^\p{Cc}]{1,200}$/u), {
     minItems: 1,
-    maxItems: MOST_MODELS,
-    description: field(`a list of 1 to ${MOST_MODELS} models' ids`, `daftar 1 sampai ${MOST_MODELS} id model`),
+    maxItems: MAX_MODELS,
+    description: field(`a list of 1 to ${MAX_MODELS} models' ids`, `daftar 1 sampai ${MAX_MODELS} id model`),
   }),
   endpoints: Type.Array(oneOf(ENDPOINTS), {
     minItems: 1,
@@ -67,8 +70,8 @@ const bounds = {
       `daftar dari ${ENDPOINTS.join(", ")}: satu atau lebih`,
     ),
   }),
-  networks: Type.Array(Type.String({ maxLength: 50 }), { minItems: 1, maxItems: MOST_NETWORKS, description: NETWORKS }),
-  origins: Type.Array(Type.String({ maxLength: 300 }), { minItems: 1, maxItems: MOST_ORIGINS, description: ORIGINS }),
+  networks: Type.Array(Type.String({ maxLength: 50 }), { minItems: 1, maxItems: MAX_NETWORKS, description: NETWORKS }),
+  origins: Type.Array(Type.String({ maxLength: 300 }), { minItems: 1, maxItems: MAX_ORIGINS, description: ORIGINS }),
   max_rate_micro: microOf(
     field(
       "an integer of micro-rupiah for a token, 0 or more",
@@ -108,7 +111,7 @@ export const KeyChange = Type.Object({
 })
 
 /** A key that has expired when it is made is a mistake; to one that is there any time may be given. */
-export function toWishes(body: Static<typeof NewKey>, nowMs: number): KeyWishes | Failure {
+export function toWishes(body: Static<typeof NewKey>, nowMs: number): KeySettings | Failure {
   const change = toChange(body)
   if (change instanceof Failure) return change
   const {
@@ -199,4 +202,87 @@ function networksOf(texts: readonly string[]): readonly string[] | Failure {
     written.add(writeNetwork(network))
   }
   return [...written]
+}
+
+const Ceiling = Type.Integer({
+  minimum: 1,
+  maximum: Number.MAX_SAFE_INTEGER,
+  description: field("an integer of micro-rupiah, 1 or more", "bilangan bulat mikro-rupiah, 1 atau lebih"),
+})
+export const PauseMinutes = Type.Integer({
+  minimum: 1,
+  maximum: 10_080,
+  description: field("an integer of minutes from 1 to 10,080", "bilangan bulat menit dari 1 sampai 10.080"),
+})
+const breakerAction = oneOf(
+  ["warn", "stop"],
+  field(
+    "'warn' or 'stop': a warning, or 403 `quota.key_paused` from the ceiling on, before it is passed",
+    "'warn' atau 'stop': peringatan, atau 403 `quota.key_paused` sejak batasnya, sebelum terlampaui",
+  ),
+)
+export const breakerFields = {
+  ceiling_micro: orNull(
+    Ceiling,
+    fieldAnd(Ceiling.description, {
+      en: ", or null for none: within any ten minutes",
+      id: ", atau null untuk tidak ada: dalam sepuluh menit mana pun",
+    }),
+  ),
+  action: Type.Optional(breakerAction),
+  pause_minutes: Type.Optional(
+    orNull(
+      PauseMinutes,
+      fieldAnd(PauseMinutes.description, {
+        en: ", or null: after how long a stop is over by itself",
+        id: ", atau null: setelah berapa lama penghentian berakhir sendiri",
+      }),
+    ),
+  ),
+}
+export const KeyBreaker = Type.Object(breakerFields)
+
+/** Without an action it warns. */
+export const toBreaker = ({
+  ceiling_micro: ceiling,
+  action,
+  pause_minutes: minutes,
+}: Static<typeof KeyBreaker>): Breaker => ({
+  ceilingMicro: ceiling === null ? undefined : micro(BigInt(ceiling)),
+  stops: action === "stop",
+  pauseMinutes: minutes ?? undefined,
+})
+
+/** What an owner says of a key that is made, and not of a child: its ceiling of ten minutes too. */
+export const NewOwnKey = Type.Composite([
+  NewKey,
+  Type.Object({
+    breaker_ceiling_micro: Type.Optional(
+      described(
+        Ceiling,
+        fieldAnd(Ceiling.description, { en: ": within any ten minutes", id: ": dalam sepuluh menit mana pun" }),
+      ),
+    ),
+    breaker_action: Type.Optional(breakerAction),
+    breaker_pause_minutes: Type.Optional(
+      described(
+        PauseMinutes,
+        fieldAnd(PauseMinutes.description, {
+          en: ": after how long a stop is over by itself",
+          id: ": setelah berapa lama penghentian berakhir sendiri",
+        }),
+      ),
+    ),
+  }),
+])
+
+/** Undefined where none is asked for. What says how to stop without saying when is a mistake. */
+export function newBreaker(body: Static<typeof NewOwnKey>): Breaker | Failure | undefined {
+  const { breaker_ceiling_micro: ceiling, breaker_action: action, breaker_pause_minutes: minutes } = body
+  if (ceiling !== undefined) {
+    return toBreaker({ ceiling_micro: ceiling, ...(action && { action }), ...(minutes && { pause_minutes: minutes }) })
+  }
+  if (action === undefined && minutes === undefined) return undefined
+  const lone = action === undefined ? "breaker_pause_minutes" : "breaker_action"
+  return new Failure("request.invalid", { message: `'${lone}' needs a 'breaker_ceiling_micro'.` })
 }

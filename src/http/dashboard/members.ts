@@ -4,11 +4,17 @@ import { Elysia } from "elysia"
 import { Email } from "../../accounts/fields.ts"
 import { INVITATIONS_A_DAY, type Invited, type Members } from "../../accounts/members.ts"
 import { Failure } from "../../failure/failure.ts"
-import { memberRoles } from "../../store/member-roles.ts"
-import { INVITATION_DAYS, type Invitation, type Member, type Membership, MOST_MEMBERS } from "../../store/members.ts"
+import {
+  type Invitation,
+  INVITATION_DAYS,
+  type Member,
+  memberRoles,
+  type Membership,
+  MAX_MEMBERS,
+} from "../../store/members.ts"
 import { open } from "../route.ts"
 import { described, field, listOf, oneOf, orNull, text, time } from "../shapes.ts"
-import { type Authenticate, signedInBy, whereabouts } from "./session.ts"
+import { type Authenticate, signedInBy, clientInfoOf } from "./session.ts"
 
 export interface MembersDeps {
   readonly members: Members
@@ -128,14 +134,14 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
             id: "Undang seseorang lewat alamat e-mail; alamat yang sudah diundang mendapat tautan baru",
           },
           description: {
-            en: `The link is good for ${INVITATION_DAYS} days and for one use, by an account of that address. An account has at most ${MOST_MEMBERS} members, open invitations included, and sends ${INVITATIONS_A_DAY} invitations a day; beyond, 429 \`rate_limit.mail\`.`,
-            id: `Tautan berlaku ${INVITATION_DAYS} hari dan satu kali pakai, oleh akun dengan alamat itu. Satu akun punya paling banyak ${MOST_MEMBERS} anggota, termasuk undangan yang masih terbuka, dan mengirim ${INVITATIONS_A_DAY} undangan sehari; selebihnya 429 \`rate_limit.mail\`.`,
+            en: `The link is good for ${INVITATION_DAYS} days and for one use, by an account of that address. An account has at most ${MAX_MEMBERS} members, open invitations included, and sends ${INVITATIONS_A_DAY} invitations a day; beyond, 429 \`rate_limit.mail\`.`,
+            id: `Tautan berlaku ${INVITATION_DAYS} hari dan satu kali pakai, oleh akun dengan alamat itu. Satu akun punya paling banyak ${MAX_MEMBERS} anggota, termasuk undangan yang masih terbuka, dan mengirim ${INVITATIONS_A_DAY} undangan sehari; selebihnya 429 \`rate_limit.mail\`.`,
           },
           body: Type.Object({ email: Email, role: Role }),
           answer: InvitedShape,
           status: 201,
         },
-        async ({ request, session, body }) => invitedJson(await members.invite(session, body, whereabouts(request))),
+        async ({ request, session, body }) => invitedJson(await members.invite(session, body, clientInfoOf(request))),
       ),
     )
     .post(
@@ -151,7 +157,7 @@ export const membersController = ({ members, authenticate }: MembersDeps) => {
           answer: InvitedShape,
         },
         async ({ request, session, params: { id } }) =>
-          INVITATION_ID.test(id) ? invitedJson(await members.inviteAgain(session, id, whereabouts(request))) : none(),
+          INVITATION_ID.test(id) ? invitedJson(await members.inviteAgain(session, id, clientInfoOf(request))) : none(),
       ),
     )
     .delete(

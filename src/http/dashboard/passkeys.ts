@@ -9,7 +9,7 @@ import { open } from "../route.ts"
 import { anyObject, described, field, orNull, text, time } from "../shapes.ts"
 import { mayKeepCookie, SignedInAnswer, signedInJson } from "./auth.ts"
 import { Assertion, base64url, Proof, publicKey, Token } from "./second-factor.ts"
-import { type Authenticate, cookieToken, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { type Authenticate, cookieToken, sessionCookie, signedInBy, clientInfoOf } from "./session.ts"
 
 export interface PasskeyDeps {
   readonly factors: SecondFactors
@@ -86,7 +86,7 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
           },
           answer: RequestShape,
         },
-        async ({ request }) => await factors.requestForSignIn(whereabouts(request)),
+        async ({ request }) => await factors.requestForSignIn(clientInfoOf(request)),
       ),
     )
     .post(
@@ -102,7 +102,7 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
           answer: SignedInAnswer,
         },
         async ({ request, body, set }) => {
-          const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
+          const visitor = { ...clientInfoOf(request), replaces: cookieToken(request) }
           const account = await factors.signInByPasskey(body.passkey, visitor)
           if (account instanceof Failure) return account
           if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
@@ -168,7 +168,7 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
           body: Proof,
           answer: CreationShape,
         },
-        async ({ request, session, body }) => await factors.beginPasskey(session, body, whereabouts(request)),
+        async ({ request, session, body }) => await factors.beginPasskey(session, body, clientInfoOf(request)),
       ),
     )
     .post(
@@ -250,7 +250,7 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
           status: 204,
         },
         async ({ request, session, params, body }) =>
-          (await factors.removePasskey(session, params.id, body, whereabouts(request))) ?? undefined,
+          (await factors.removePasskey(session, params.id, body, clientInfoOf(request))) ?? undefined,
       ),
     )
 }

@@ -2,7 +2,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../../actors/money/micro.ts"
-import type { PriceChangeStore } from "../../store/price-changes.ts"
+import type { PriceChangeStore } from "../../store/announcements.ts"
 import { described, field, integer, listOf, micro, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 

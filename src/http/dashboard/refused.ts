@@ -17,7 +17,7 @@ export interface RefusedDeps {
 
 const REQUEST_ID = /^[A-Za-z0-9_-]{1,40}$/
 /** All that an account has. */
-const MOST_IN_A_FILE = 10_000
+const MAX_IN_A_FILE = 10_000
 
 const RefusedShape = Type.Object(
   {
@@ -110,7 +110,7 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
         async ({ session, query }) => {
           const asked = refusedFilter(session, query)
           if (asked instanceof Failure) return asked
-          const rows = (await refused.list(asked.filter, { after: undefined, limit: MOST_IN_A_FILE })).map(refusedJson)
+          const rows = (await refused.list(asked.filter, { after: undefined, limit: MAX_IN_A_FILE })).map(refusedJson)
           const lines = rows.map((row) => columns.map((column) => String(row[column] ?? "")))
           return csvAnswer({ name: "loket-refused", rows: [columns, ...lines], notation: query.lang })
         },

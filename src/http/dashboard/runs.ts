@@ -2,11 +2,11 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { micro, microToJson, minus, notNegative } from "../../../actors/money/micro.ts"
-import { noTokens, type Tokens } from "../../../actors/money/tokens.ts"
+import { noTokens, type Tokens } from "../../../actors/money/price.ts"
 import type { Keys } from "../../accounts/keys.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
-import { makeRun, MOST_RUN_BUDGET, newRunName, RUN_NAME } from "../../gateway/runs.ts"
+import { makeRun, MAX_RUN_BUDGET, newRunName, RUN_NAME } from "../../gateway/runs.ts"
 import type { KeptRun, RunOfModel, RunStore } from "../../store/runs.ts"
 import { refused } from "../route.ts"
 import {
@@ -96,10 +96,10 @@ const NewRun = Type.Object({
   key_id: Type.RegExp(KEY_ID, { description: field("a key's id", "id sebuah kunci") }),
   budget_micro: Type.Integer({
     minimum: 1,
-    maximum: Number(MOST_RUN_BUDGET),
+    maximum: Number(MAX_RUN_BUDGET),
     description: field(
-      `an integer of micro-rupiah from 1 to ${MOST_RUN_BUDGET}`,
-      `bilangan bulat mikro-rupiah dari 1 sampai ${MOST_RUN_BUDGET}`,
+      `an integer of micro-rupiah from 1 to ${MAX_RUN_BUDGET}`,
+      `bilangan bulat mikro-rupiah dari 1 sampai ${MAX_RUN_BUDGET}`,
     ),
   }),
   name: Type.Optional(

@@ -8,7 +8,7 @@ import { Failure } from "../../failure/failure.ts"
 import { open } from "../route.ts"
 import { described, field, flag, integer, orNull, text, time } from "../shapes.ts"
 import { mayKeepCookie, SignedInAnswer, signedInJson } from "./auth.ts"
-import { type Authenticate, cookieToken, sessionCookie, signedInBy, whereabouts } from "./session.ts"
+import { type Authenticate, cookieToken, sessionCookie, signedInBy, clientInfoOf } from "./session.ts"
 
 export interface SecondFactorDeps {
   readonly factors: SecondFactors
@@ -88,7 +88,7 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
           answer: SignedInAnswer,
         },
         async ({ request, body, set }) => {
-          const visitor = { ...whereabouts(request), replaces: cookieToken(request) }
+          const visitor = { ...clientInfoOf(request), replaces: cookieToken(request) }
           const account = await factors.signIn(body.token, body, visitor)
           if (account instanceof Failure) return account
           if (mayKeepCookie(request)) set.headers["set-cookie"] = sessionCookie(request, account.token)
@@ -149,7 +149,7 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
           status: 201,
         },
         async ({ request, session, body }) => {
-          const app = await factors.begin(session, body, whereabouts(request))
+          const app = await factors.begin(session, body, clientInfoOf(request))
           if (app instanceof Failure) return app
           return { ...app, qr_svg: await toString(app.uri, { type: "svg", margin: 2 }) }
         },
@@ -185,7 +185,7 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
           answer: Codes,
         },
         async ({ request, session, body }) =>
-          shownCodes(await factors.newRecoveryCodes(session, body, whereabouts(request))),
+          shownCodes(await factors.newRecoveryCodes(session, body, clientInfoOf(request))),
       ),
     )
     .delete(
@@ -201,7 +201,7 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
           body: Proof,
           status: 204,
         },
-        async ({ request, session, body }) => (await factors.remove(session, body, whereabouts(request))) ?? undefined,
+        async ({ request, session, body }) => (await factors.remove(session, body, clientInfoOf(request))) ?? undefined,
       ),
     )
 }

@@ -3,12 +3,11 @@
  * changes something by cookie must also come from a page of ours. An API key opens nothing here, wherever it stands.
  */
 import type { Accounts, Session } from "../../accounts/accounts.ts"
-import { API_KEY_PREFIX } from "../../accounts/api-key.ts"
-import { type Permission, refusalOf } from "../../accounts/permissions.ts"
-import { actingAs } from "../../store/acting.ts"
-import { SESSION_DAYS } from "../../store/session-days.ts"
+import { API_KEY_PREFIX } from "../../accounts/bearer-tokens.ts"
+import { type Permission, refusalOf } from "../../accounts/members.ts"
+import { actingAs } from "../../store/database.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { Whereabouts } from "../../store/accounts.ts"
+import { SESSION_DAYS, type ClientInfo } from "../../store/accounts.ts"
 import type { Act } from "../../store/operator/audit.ts"
 import type { Changes } from "../changes.ts"
 import { mayAct, type OperatorRole } from "../../store/operator/role.ts"
@@ -24,7 +23,7 @@ export interface Authenticate {
 export function authenticator(accounts: Pick<Accounts, "session">, changes: Authenticate["changes"]): Authenticate {
   const authenticate = async (request: Request) => {
     const presented = presentedToken(request)
-    return presented instanceof Failure ? presented : await accounts.session(presented, whereabouts(request))
+    return presented instanceof Failure ? presented : await accounts.session(presented, clientInfoOf(request))
   }
   return Object.assign(authenticate, { changes })
 }
@@ -158,7 +157,7 @@ export function sessionCookie(request: Request, token: string): string {
   return `${cookieName(request)}=${token}; Path=/; Max-Age=${lifetime}; HttpOnly; SameSite=Strict${secure}`
 }
 
-export const whereabouts = (request: Request): Whereabouts => ({
+export const clientInfoOf = (request: Request): ClientInfo => ({
   address: contextOf(request).address,
   userAgent: request.headers.get("user-agent") ?? "",
 })

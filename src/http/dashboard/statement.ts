@@ -39,7 +39,7 @@ const kinds = [
   "other",
 ] as const
 /** A month of more rows than this has its calls summed by the day alone. */
-export const MOST_ROWS = 2_000
+export const MAX_ROWS = 2_000
 
 const Entry = Type.Object(
   {
@@ -172,7 +172,7 @@ export async function statement(
     sums.summarise(question),
   ])
   if (account instanceof Failure) return account
-  const isShort = byKey.length <= MOST_ROWS
+  const isShort = byKey.length <= MAX_ROWS
   const calls = isShort ? byKey : await sums.summarise({ ...question, splitBy: undefined })
   const opening = minus(moved.beforeMicro, before.chargeMicro)
   const entries = entriesOf(opening, moved.list, calls, timeZone)

@@ -5,8 +5,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { type Micro, micro, microToJson, zero } from "../../../actors/money/micro.ts"
-import type { Rates } from "../../../actors/money/price.ts"
-import type { Tokens } from "../../../actors/money/tokens.ts"
+import type { Rates, Tokens } from "../../../actors/money/price.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
 import { type Cell, csvFile, type CsvNotation, Rupiah } from "../csv.ts"

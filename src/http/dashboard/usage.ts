@@ -5,7 +5,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson, plus, zero } from "../../../actors/money/micro.ts"
-import { noTokens } from "../../../actors/money/tokens.ts"
+import { noTokens } from "../../../actors/money/price.ts"
 import { Failure } from "../../failure/failure.ts"
 import {
   allGroups,

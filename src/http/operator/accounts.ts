@@ -1,7 +1,7 @@
 /** `/operator/accounts`: everybody's accounts, what they have, and what an operator may do about it. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { largestMicro, type Micro, micro, microToJson, minus } from "../../../actors/money/micro.ts"
+import { largestMicro, type Micro, micro, microToJson } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
 import type { Adjustments } from "../../accounts/adjustments.ts"
 import { Failure } from "../../failure/failure.ts"
@@ -9,16 +9,17 @@ import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { MemberStore } from "../../store/members.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import type { AccountView, AccountViews, TransferRow } from "../../store/operator/accounts.ts"
-import { givenRoles, operatorRoles, type RoleChange, type RoleOutcome } from "../../store/operator/role.ts"
+import { givenRoles, type RoleChange, type RoleOutcome } from "../../store/operator/role.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
-import { memberJson, memberShape } from "../dashboard/members.ts"
-import { keyJson, keyShape } from "../dashboard/keys.ts"
+import { memberJson } from "../dashboard/members.ts"
+import { keyJson } from "../dashboard/key-json.ts"
 import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { topUpShape, topUpSummary } from "../dashboard/top-ups.ts"
-import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
+import { topUpSummary } from "../dashboard/top-ups.ts"
+import { csvFile, csvQuery, jsonCells, MAX_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
-import { described, field, flag, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { field, micro as microShape, oneOf, pageOf, text } from "../shapes.ts"
+import { AccountDetail, TransferShape, accountJson, accountShape, shown, transferJson } from "./account-json.ts"
 
 export interface AccountsDeps {
   readonly views: AccountViews
@@ -70,74 +71,6 @@ const SearchQuery = Type.Object({
       ),
     }),
   ),
-})
-
-const accountShape = Type.Object(
-  {
-    id: text,
-    email: text,
-    role: oneOf(["customer", "operator"]),
-    operator_role: orNull(oneOf(operatorRoles), field("Null for a customer.", "Null untuk pelanggan.")),
-    time_zone: text,
-    balance_micro: microShape,
-    held_micro: described(
-      microShape,
-      field("Held for calls under way.", "Ditahan untuk panggilan yang sedang berjalan."),
-    ),
-    leased_micro: described(
-      microShape,
-      field(
-        "What gateway processes may spend without asking, what is held included.",
-        "Yang boleh dipakai proses gateway tanpa bertanya, termasuk yang ditahan.",
-      ),
-    ),
-    unleased_micro: microShape,
-    claim_micro: described(
-      microShape,
-      field(
-        "What the account owes for payments that were taken back; settled before anything else.",
-        "Utang akun untuk pembayaran yang ditarik kembali; dilunasi sebelum yang lain.",
-      ),
-    ),
-    key_count: integer,
-    created_at: time,
-    deleted_at: orNull(time),
-    frozen: flag,
-    frozen_at: orNull(time),
-    frozen_reason: orNull(text),
-  },
-  { $id: "OperatorAccount" },
-)
-const AccountDetail = Type.Intersect([
-  accountShape,
-  Type.Object({
-    keys: Type.Array(keyShape),
-    top_ups: Type.Array(topUpShape),
-    members: Type.Array(memberShape),
-    confirm_above_micro: described(
-      microShape,
-      field(
-        "An adjustment of more than this, either way, needs `confirm_large`.",
-        "Penyesuaian lebih dari ini, ke arah mana pun, memerlukan `confirm_large`.",
-      ),
-    ),
-  }),
-])
-const TransferShape = Type.Object({
-  id: described(text, field("Of a call's charge its request id.", "Untuk biaya panggilan: id permintaannya.")),
-  created_at: time,
-  amount_micro: described(microShape, field("What came is positive.", "Yang masuk bernilai positif.")),
-  balance_micro: described(microShape, field("After this transfer.", "Setelah transaksi ini.")),
-  counterpart: text,
-  reason: text,
-  for: described(
-    text,
-    field(
-      "A call's request id, a top-up's reference, an adjustment's key.",
-      "Id permintaan sebuah panggilan, rujukan isi saldo, atau kunci penyesuaian.",
-    ),
-  ),
-  note: orNull(text),
 })
 
 /** The words of a place in an account's ledger (`TransferPlace`). */
@@ -193,7 +126,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
             notation: lang,
             cells: (account) => jsonCells(ACCOUNT_COLUMNS)(accountJson(account)),
             read: ({ limit, after }) => views.search({ query: words, after: after?.id, limit }),
-            most: MOST_EXPORTED,
+            most: MAX_EXPORTED,
           })
         },
       ),
@@ -220,7 +153,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
             read: ({ limit, after }) => views.transfers(account.id, { before: after?.place, limit }),
             // Each page sums what is newer than it.
             page: 5_000,
-            most: MOST_EXPORTED,
+            most: MAX_EXPORTED,
           })
         },
       ),
@@ -386,36 +319,3 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
       ),
     )
 }
-
-const shown = (account: AccountView | Failure) => (account instanceof Failure ? account : accountJson(account))
-
-export const accountJson = (account: AccountView) => ({
-  id: account.id,
-  email: account.email,
-  role: account.role,
-  operator_role: account.operatorRole ?? null,
-  time_zone: account.timeZone,
-  balance_micro: microToJson(account.balanceMicro),
-  held_micro: microToJson(account.heldMicro),
-  leased_micro: microToJson(account.leasedMicro),
-  unleased_micro: microToJson(minus(account.balanceMicro, account.leasedMicro)),
-  claim_micro: microToJson(account.claimMicro),
-  key_count: account.keys,
-  created_at: account.createdAt.toISOString(),
-  deleted_at: account.deletedAt?.toISOString() ?? null,
-  frozen: account.frozen !== undefined,
-  frozen_at: account.frozen?.at.toISOString() ?? null,
-  frozen_reason: account.frozen?.reason ?? null,
-})
-
-/** `for` is what a transfer belongs to: a call's request id, a top-up's reference, an adjustment's key. */
-const transferJson = (transfer: TransferRow) => ({
-  id: transfer.id,
-  created_at: transfer.at.toISOString(),
-  amount_micro: microToJson(transfer.amountMicro),
-  balance_micro: microToJson(transfer.balanceMicro),
-  counterpart: transfer.counterpart,
-  reason: transfer.reason,
-  for: transfer.idempotencyKey.slice(transfer.idempotencyKey.lastIndexOf(":") + 1),
-  note: transfer.note ?? null,
-})

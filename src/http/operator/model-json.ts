@@ -2,10 +2,9 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { microToJson } from "../../../actors/money/micro.ts"
 import { inForce, type Rates } from "../../../actors/money/price.ts"
-import { type Jump, jumps, LARGEST_STEP } from "../../catalogue/jump.ts"
 import type { PriceVersion, Upstream } from "../../catalogue/model.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isRouting } from "../../language/routing.ts"
+import { isRouting } from "../../language/request.ts"
 import { upstreamsOf } from "../../store/catalogue.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { type AnswerOf, refused } from "../route.ts"
@@ -156,7 +155,7 @@ export function targetProblem(model: StoredModel, targetId: string, all: readonl
     : refused("target", `a model that is served on ${model.endpoints.join(" and ")}`)
 }
 
-export interface Step {
+interface Step {
   /** In force when the new price begins. */
   readonly from: PriceVersion | undefined
   readonly jumps: readonly Jump[]
@@ -192,3 +191,31 @@ export const jumpJson = ({ rate, from, to, factor }: Jump) => ({
   to: Number(to),
   factor: Number.isFinite(factor) ? factor : null,
 })
+
+/** Rates that change by more than a factor, which is more often a slip of the hand than a price. Micro-rupiah a token. */
+
+/** Up or down by more than this wants to be confirmed. */
+const LARGEST_STEP = 2
+
+interface Jump {
+  readonly rate: keyof Rates
+  readonly from: bigint
+  readonly to: bigint
+  /** How many times more, or less, with two decimals; infinite from or to nothing. */
+  readonly factor: number
+}
+
+export const jumps = (from: Rates, to: Rates): Jump[] =>
+  (["input", "output", "cacheRead", "cacheWrite"] as const)
+    .filter((rate) => isJump(from[rate], to[rate]))
+    .map((rate) => ({ rate, from: from[rate], to: to[rate], factor: factor(from[rate], to[rate]) }))
+
+const isJump = (from: bigint, to: bigint): boolean => {
+  const [less, more] = from < to ? [from, to] : [to, from]
+  return more > less * BigInt(LARGEST_STEP)
+}
+
+function factor(from: bigint, to: bigint): number {
+  const [less, more] = from < to ? [from, to] : [to, from]
+  return less === 0n ? Infinity : Number((more * 100n) / less) / 100
+}

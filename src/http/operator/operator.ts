@@ -5,7 +5,7 @@ import type { Micro } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
 import { Adjustments } from "../../accounts/adjustments.ts"
 import type { AccountChanged } from "../../accounts/in-force.ts"
-import { recall } from "../../gateway/neighbours.ts"
+import { recall } from "../../gateway/actors.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
 import { apiKeyStore } from "../../store/api-keys.ts"
 import type { Database } from "../../store/database.ts"
@@ -31,10 +31,10 @@ import type { UsageStore } from "../../store/usage.ts"
 import { Failure } from "../../failure/failure.ts"
 import { ID, pageJson, pageQuery, readPage } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
-import { firstRequestId } from "../request-id.ts"
+import { csvFile, csvQuery, jsonCells, MAX_EXPORTED } from "../csv.ts"
+import { firstRequestId } from "../edge.ts"
 import { described, field, integer, ofAct, orNull, pageOf, text, time } from "../shapes.ts"
-import { accountCallsController } from "./account-calls.ts"
+import { accountCallsController, seeAsController } from "./see-account.ts"
 import { operatorAccountsController } from "./accounts.ts"
 import { backendHistoryController } from "./backend-history.ts"
 import { backendsController } from "./backends.ts"
@@ -47,7 +47,6 @@ import { statusNotesController } from "./status-notes.ts"
 import { profitController } from "./profit.ts"
 import { operatorPaymentsController } from "./payments.ts"
 import { operatorRefundsController } from "./refunds.ts"
-import { seeAsController } from "./see-as.ts"
 
 export interface OperatorDeps {
   readonly authenticate: Authenticate
@@ -227,7 +226,7 @@ const auditController = ({ audit, authenticate }: AuditDeps) =>
             notation: lang,
             cells: (row) => jsonCells(AUDIT_COLUMNS)({ ...auditJson(row), operator: row.operator?.email ?? null }),
             read: ({ limit, after }) => audit.list({ before: after?.id, limit, subject }),
-            most: MOST_EXPORTED,
+            most: MAX_EXPORTED,
           })
         },
       ),

@@ -3,13 +3,12 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
-import { problemKinds } from "../../store/payment-problems.ts"
+import { type OwnedTopUp, type PaymentViews, problemKinds, type StoredProblem } from "../../store/operator/payments.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
-import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operator/payments.ts"
 import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
-import { csvFile, csvQuery, jsonCells, MOST_EXPORTED } from "../csv.ts"
+import { csvFile, csvQuery, jsonCells, MAX_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, field, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
@@ -90,7 +89,7 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
               return jsonCells(TOP_UP_COLUMNS)({ ...json, ...breakdown })
             },
             read: ({ limit, after }) => views.topUps({ status, after: after?.id, limit }),
-            most: MOST_EXPORTED,
+            most: MAX_EXPORTED,
           })
         },
       ),

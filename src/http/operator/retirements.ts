@@ -5,13 +5,12 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { inForce } from "../../../actors/money/price.ts"
-import { jumps } from "../../catalogue/jump.ts"
+import { jumpJson, jumpProblem, jumps, priceJson, PriceShape, targetProblem } from "./model-json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
 import { field, orNull } from "../shapes.ts"
-import { jumpJson, jumpProblem, priceJson, PriceShape, targetProblem } from "./model-json.ts"
 import { Changed, ConfirmJump, DryRun, find, instant, Jumps, make, ModelId, type ModelsDeps, Time } from "./models.ts"
 
 const RetirementBody = Type.Object({ target: ModelId, until: Time, confirm_jump: ConfirmJump })

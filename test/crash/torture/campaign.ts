@@ -3,7 +3,7 @@
  * happened to the books. The same seed gives the same plan, not the same run: processes and the kernel have a will of
  * their own.
  */
-import { type Random, seededRandom } from "../../../actors/kernel/random.ts"
+import { type Random, seededRandom } from "../../../actors/kernel/clock.ts"
 import { hello, paths } from "../asking.ts"
 import type { ChildGateway, Customer, House } from "../child.ts"
 import { violations } from "./audit.ts"
@@ -14,7 +14,7 @@ import type { Restoration } from "./restoration.ts"
 import type { Slot } from "./slot.ts"
 
 /** The round's kills are over before the last of them. */
-const MOST_TRIES = 10
+const MAX_TRIES = 10
 
 /** A fault of the database; false when it did not come to it. */
 export interface Fault {
@@ -152,7 +152,7 @@ export class Campaign {
   /** What did not come to it, as an answer that nobody gave in time to be lost or a backup whose gateway was killed, is tried again. */
   async #strike({ name, strike }: Fault): Promise<void> {
     const { faults } = this.figures
-    for (let tries = 0; tries < MOST_TRIES; tries++) {
+    for (let tries = 0; tries < MAX_TRIES; tries++) {
       if (!(await strike())) continue
       faults.set(name, (faults.get(name) ?? 0) + 1)
       return

@@ -2,7 +2,7 @@
  * What can befall a database, by class. Each strikes under load, lasts for a while, and is over when it resolves. Times in
  * milliseconds.
  */
-import type { Random } from "../../../actors/kernel/random.ts"
+import type { Random } from "../../../actors/kernel/clock.ts"
 import type { FaultProxy } from "../../store/fault-proxy.ts"
 import type { House } from "../child.ts"
 import { type Restoration, restore } from "./restoration.ts"

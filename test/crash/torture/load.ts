@@ -2,7 +2,7 @@
  * Clients that call without pause, at all endpoints, streamed and not, and sometimes leave; and what each was told. A
  * client never knows that a gateway was killed: its connection ends, and it calls again.
  */
-import type { Random } from "../../../actors/kernel/random.ts"
+import type { Random } from "../../../actors/kernel/clock.ts"
 import { bodyOf, type Endpoint, endpoints, failures, paths, terminals } from "../asking.ts"
 import type { Customer } from "../child.ts"
 import { lots, modelName, type Tariff } from "./models.ts"

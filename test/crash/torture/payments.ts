@@ -2,7 +2,7 @@
  * Somebody who tops up again and again, and a payment provider as it should be: it repeats a notification until it is
  * answered 200, and sometimes after that, to any of the gateways.
  */
-import type { Random } from "../../../actors/kernel/random.ts"
+import type { Random } from "../../../actors/kernel/clock.ts"
 import type { ChildGateway, Customer } from "../child.ts"
 import type { Restoration } from "./restoration.ts"
 import type { Slot } from "./slot.ts"

@@ -5,7 +5,7 @@
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import type { Random } from "../../../actors/kernel/random.ts"
+import type { Random } from "../../../actors/kernel/clock.ts"
 import type { House } from "../child.ts"
 import type { Slot } from "./slot.ts"
 

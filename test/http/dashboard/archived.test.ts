@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { mkdtempSync, renameSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { firstRequestId } from "../../../src/http/request-id.ts"
+import { firstRequestId } from "../../../src/http/edge.ts"
 import { archiveMonth, monthsBefore } from "../../../src/store/archives.ts"
 import { openUsageWorld } from "./usage-world.ts"
 

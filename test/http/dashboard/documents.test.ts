@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { inflateSync } from "node:zlib"
 import { PDFDocument, PDFRawStream } from "@cantoo/pdf-lib"
 import { vatOf, wholeRupiah } from "../../../src/http/dashboard/document-content.ts"
-import { MOST_ROWS } from "../../../src/http/dashboard/statement.ts"
-import { newRequestId } from "../../../src/http/request-id.ts"
+import { MAX_ROWS } from "../../../src/http/dashboard/statement.ts"
+import { newRequestId } from "../../../src/http/edge.ts"
 import { measurePdf } from "../../../src/pdf/measure.ts"
 import { documentStore } from "../../../src/store/documents.ts"
 import { openWorld, type World } from "./world.ts"
@@ -242,11 +242,11 @@ describe("a statement", () => {
     await world.sql`
       insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
       select ${person.id} || n, 'house:x', ${person.id}, 1500000, 'top_up', ${`${closed}-05T03:00:00Z`}::timestamptz
-      from generate_series(1, ${MOST_ROWS + 1}) n`
+      from generate_series(1, ${MAX_ROWS + 1}) n`
     await pdf(`/account/statement.pdf?month=${closed}`, person.token)
     const [row] = await world.sql<{ content: { entries: unknown[]; by_key: boolean; closing_rp: number } }[]>`
       select content from documents where account_id = ${person.id}`
-    expect(row?.content).toMatchObject({ by_key: false, closing_rp: Math.round((MOST_ROWS + 1) * 1.5) })
+    expect(row?.content).toMatchObject({ by_key: false, closing_rp: Math.round((MAX_ROWS + 1) * 1.5) })
     expect(row?.content.entries).toHaveLength(1)
   })
 
@@ -256,7 +256,7 @@ describe("a statement", () => {
     await world.sql`
       insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
       select ${person.id} || n, 'house:x', ${person.id}, 1500000, 'top_up', ${`${closed}-05T03:00:00Z`}::timestamptz
-      from generate_series(1, ${MOST_ROWS}) n`
+      from generate_series(1, ${MAX_ROWS}) n`
     let turns = 0
     const timer = setInterval(() => turns++, 1)
     const { pages } = await pdf(`/account/statement.pdf?month=${closed}`, person.token)

@@ -1,6 +1,6 @@
 /** The export of one's own: whole, nobody else's, without secrets and without the house's costs, and for the password only. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { EXPORTS_A_DAY } from "../../../src/http/dashboard/export.ts"
+import { EXPORTS_A_DAY } from "../../../src/http/dashboard/activity.ts"
 import { startTestGateway, type Person, type TestGateway } from "../../gateway/harness.ts"
 
 let gateway: TestGateway

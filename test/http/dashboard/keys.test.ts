@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { checkApiKey, hashApiKey } from "../../../src/accounts/api-key.ts"
+import { checkApiKey, hashApiKey } from "../../../src/accounts/bearer-tokens.ts"
+import { newRequestId } from "../../../src/http/edge.ts"
 import { openWorld, PASSWORD, type World } from "./world.ts"
 
 let world: World
@@ -353,7 +354,7 @@ describe("the last use", () => {
     const { json: key } = await create(token)
     const used = async () => (await world.call("GET", "/keys", { token })).json.data[0].last_used_at
     const record = (at: string) => world.sql`
-      insert into usage values (${`req_${crypto.randomUUID()}`}, 0, ${id}, ${key.id}, 1, 'm', 'chat', false, 'ok', 1, 1, 0, 0, 1,
+      insert into usage values (${newRequestId(Date.parse(at))}, 0, ${id}, ${key.id}, 1, 'm', 'chat', false, 'ok', 1, 1, 0, 0, 1,
         0, 1, 1, 1, null, false, ${at}, null, 1)`
     await record("2026-11-20T05:00:00.123Z")
     await record("2026-11-19T05:00:00Z")

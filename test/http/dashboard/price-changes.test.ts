@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { newRequestId } from "../../../src/http/request-id.ts"
+import { newRequestId } from "../../../src/http/edge.ts"
 import { openWorld, type World } from "./world.ts"
 
 let world: World

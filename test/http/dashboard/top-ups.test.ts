@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { micro } from "../../../actors/money/micro.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { noFees } from "../../../src/payments/top-ups.ts"
-import { simulatedProvider } from "../../../src/payments/simulated.ts"
+import { simulatedProvider } from "../../../src/payments/provider.ts"
 import { notification, openWorld, SECRET, type World } from "./world.ts"
 
 let world: World

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { newRequestId } from "../../../src/http/request-id.ts"
+import { newRequestId } from "../../../src/http/edge.ts"
 import { openUsageWorld, type UsageWorld } from "./usage-world.ts"
 
 let world: UsageWorld

@@ -1,5 +1,5 @@
 /** The dashboard's API with calls to ask about, written as the ledger writes them. */
-import { newRequestId } from "../../../src/http/request-id.ts"
+import { newRequestId } from "../../../src/http/edge.ts"
 import { openWorld, type WorldOptions } from "./world.ts"
 
 /** As they were counted and charged, at the rates of `model-a`. */

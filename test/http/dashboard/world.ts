@@ -14,13 +14,13 @@ import { OwnerMail } from "../../../src/accounts/owner-mail.ts"
 import { Passwords } from "../../../src/accounts/password.ts"
 import { Passkeys, relyingParty } from "../../../src/accounts/passkeys.ts"
 import { SecondFactors } from "../../../src/accounts/second-factor.ts"
-import { SignUps, SlowDown, slowDownTerms } from "../../../src/accounts/pace.ts"
-import { TrialCredits, type TrialTerms } from "../../../src/accounts/trial-credit.ts"
+import { SignUpLimiter, PasswordThrottle, throttleLimits } from "../../../src/accounts/rate-limits.ts"
+import { TrialCredits, type TrialCreditLimits } from "../../../src/accounts/adjustments.ts"
 import { Changes } from "../../../src/http/changes.ts"
-import { firstRequestId } from "../../../src/http/request-id.ts"
+import { contextOf, edge, edgeHandler, failureOf, failureResponse, firstRequestId } from "../../../src/http/edge.ts"
 import { clientAddress } from "../../../src/http/connection.ts"
 import { accountController } from "../../../src/http/dashboard/account.ts"
-import { authController } from "../../../src/http/dashboard/auth.ts"
+import { authController, sessionsController } from "../../../src/http/dashboard/auth.ts"
 import type { Seller } from "../../../src/http/dashboard/document-content.ts"
 import { documentsController } from "../../../src/http/dashboard/documents.ts"
 import { breakerController } from "../../../src/http/dashboard/breaker.ts"
@@ -30,7 +30,6 @@ import { passkeysController } from "../../../src/http/dashboard/passkeys.ts"
 import { secondFactorController } from "../../../src/http/dashboard/second-factor.ts"
 import { priceChangesController } from "../../../src/http/dashboard/price-changes.ts"
 import { authenticator } from "../../../src/http/dashboard/session.ts"
-import { sessionsController } from "../../../src/http/dashboard/sessions.ts"
 import { simulatedPayController, webhooksController } from "../../../src/http/dashboard/payments.ts"
 import { topUpsController } from "../../../src/http/dashboard/top-ups.ts"
 import { statementController } from "../../../src/http/dashboard/statement.ts"
@@ -39,23 +38,20 @@ import { outbox } from "../../../src/store/outbox.ts"
 import { webhookStore } from "../../../src/store/webhooks.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { openapiDocument } from "../../../src/http/openapi.ts"
-import { contextOf, edge, edgeHandler, failureOf, failureResponse } from "../../../src/http/edge.ts"
 import type { Log } from "../../../src/log.ts"
 import { type Fees, noFees, TopUps } from "../../../src/payments/top-ups.ts"
-import type { PaymentProvider } from "../../../src/payments/provider.ts"
-import { simulatedProvider } from "../../../src/payments/simulated.ts"
+import { type PaymentProvider, simulatedProvider } from "../../../src/payments/provider.ts"
 import { Refunds } from "../../../src/payments/refunds.ts"
 import { accountMailStore } from "../../../src/store/account-mails.ts"
 import { trialCreditStore } from "../../../src/store/trial-credits.ts"
 import { installationSecret } from "../../../src/store/installation.ts"
 import { memberStore } from "../../../src/store/members.ts"
-import { allowanceStore } from "../../../src/store/allowances.ts"
+import { type SignUpLimits, allowanceStore, signUpStore } from "../../../src/store/allowances.ts"
 import { accountStore } from "../../../src/store/accounts.ts"
 import { apiKeyStore } from "../../../src/store/api-keys.ts"
 import { breakerStore } from "../../../src/store/breakers.ts"
-import { priceChangeStore } from "../../../src/store/price-changes.ts"
-import { paymentProblemStore } from "../../../src/store/payment-problems.ts"
-import { type SignUpLimits, signUpStore } from "../../../src/store/sign-ups.ts"
+import { priceChangeStore } from "../../../src/store/announcements.ts"
+import { paymentProblemStore } from "../../../src/store/operator/payments.ts"
 import { secondFactorStore } from "../../../src/store/second-factors.ts"
 import { passkeyStore } from "../../../src/store/passkeys.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
@@ -65,7 +61,7 @@ import { usageSumStore } from "../../../src/store/usage-sums.ts"
 import { idempotencyKeyStore } from "../../../src/store/idempotency-keys.ts"
 import { documentStore } from "../../../src/store/documents.ts"
 import { movementStore } from "../../../src/store/movements.ts"
-import { spendingAlertStore } from "../../../src/store/spending-alerts.ts"
+import { spendingAlertStore } from "../../../src/store/alerts.ts"
 import { usageStore } from "../../../src/store/usage.ts"
 import { openTestDatabase } from "../../store/harness.ts"
 import { problemsOf } from "../documented.ts"
@@ -84,7 +80,7 @@ export interface WorldOptions {
   readonly mostKeys?: number
   /** Whether addresses are proved by mail. */
   readonly sendsLinks?: boolean
-  readonly trial?: TrialTerms
+  readonly trial?: TrialCreditLimits
   readonly signUps?: SignUpLimits
   /** The client's address, as it is told in this header. */
   readonly addressHeader?: string
@@ -125,7 +121,7 @@ export async function openWorld(options: WorldOptions = {}) {
   const allowances = allowanceStore(db)
   const mail = new OwnerMail({ store: mails, allowances, isOn: options.sendsLinks ?? false, log })
   const factorStore = secondFactorStore(db)
-  const slowDown = new SlowDown(slowDownTerms, now, pause)
+  const slowDown = new PasswordThrottle(throttleLimits, now, pause)
   const accounts = new Accounts({
     accounts: accountStore(db),
     sessions,
@@ -133,7 +129,7 @@ export async function openWorld(options: WorldOptions = {}) {
     mail,
     factors: factorStore,
     operatorsNeedFactor: true,
-    signUps: new SignUps(signUpStore(db), options.signUps ?? { perHour: 60, perDay: 300 }, now, sleep),
+    signUps: new SignUpLimiter(signUpStore(db), options.signUps ?? { perHour: 60, perDay: 300 }, now, sleep),
     slowDown,
     keysChanged,
     accountChanged() {},

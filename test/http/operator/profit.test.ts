@@ -154,9 +154,9 @@ test("a source is believed where it can be read and has not jumped, and else cha
   const log = { info: (event: string) => void logged.push(event), warn: (event: string) => void logged.push(event) }
   const read = async (answer: () => Response | Promise<Response>): Promise<ExchangeOutcome[]> => {
     const outcomes: ExchangeOutcome[] = []
-    const told = (outcome: ExchangeOutcome) => void outcomes.push(outcome)
+    const onOutcome = (outcome: ExchangeOutcome) => void outcomes.push(outcome)
     const fetch = async () => await answer()
-    await readExchangeSource({ from: "https://rates.example", store, log, now: Date.now, told, fetch })
+    await readExchangeSource({ from: "https://rates.example", store, log, now: Date.now, onOutcome, fetch })
     return outcomes
   }
   const before = (await store.list(1)).find(({ currency }) => currency === "USD")

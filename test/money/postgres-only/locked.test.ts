@@ -84,8 +84,9 @@ for (const [what, statement] of Object.entries(rows))
       took.push(systemClock.running() - since)
       await Bun.sleep(50)
     }
-    // A call that was booked together with the customer's waits once until that is given up, which takes 1.5 s; the others do not.
-    expect(took.filter((ms) => ms > 1_400).length).toBeLessThan(took.length / 2)
+    // A call that was booked together with the customer's waits once until that is given up.
+    expect(took.filter((ms) => ms > 500).length).toBeLessThan(2)
+    expect(Math.max(...took)).toBeLessThan(4_000)
     // One that no process has met yet needs more statements than who is known.
     const fresh = await customer()
     expect(await statusOf(ask(fresh.key))).toBe(200)
@@ -147,6 +148,7 @@ test("who changes a locked key is told so within seconds, however often, and oth
   const { data } = (await (await gateway.dashboard(locked.person, "/keys")).json()) as { data: { id: string }[] }
   await holder.sql`begin`
   await holder.sql`select from api_keys where account_id = ${locked.person.accountId} for update`
+  const since = systemClock.running()
   const changes = Array.from({ length: 20 }, () =>
     gateway.dashboard(locked.person, `/keys/${data[0]?.id}`, {
       method: "PATCH",
@@ -155,8 +157,9 @@ test("who changes a locked key is told so within seconds, however often, and oth
     }),
   )
   await Bun.sleep(50)
-  // There are half as many connections, and each is free again after 1.5 s; this would be refused after 5.
+  // There are half as many connections, and each is free again after 1.5 s.
   expect((await gateway.dashboard(other.person, "/keys")).status).toBe(200)
+  expect(systemClock.running() - since).toBeLessThan(4_900)
   for (const change of changes) {
     const refused = await change
     expect([refused.status, refused.headers.get("x-error-code")]).toEqual([503, "dependency.database_unavailable"])

@@ -154,7 +154,7 @@ const unexpected = (_: string, cause: unknown) => {
 
 /** The ledger of a process, as a gateway starts it. */
 function ledgerOf(processId: string): Actor<LedgerCommand> {
-  const store = ledgerStore({ database: target.db, processId, fenced: () => {} })
+  const store = ledgerStore({ database: target.db, processId, fenced: () => {}, archived: () => {} })
   const runtime: Runtime = {
     clock: systemClock,
     random: Math.random,

@@ -1,7 +1,7 @@
 /** As much of a worker as its supervisor sees; `FAKE` says what is wrong with it, and is read anew by each. */
 import { existsSync } from "node:fs"
 import { Counter, Gauge, Histogram, Registry } from "prom-client"
-import { serveAsWorker } from "../../../src/workers/worker.ts"
+import { serveAsWorker } from "../../../src/workers/worker-process.ts"
 
 const { FAKE_BROKEN: broken = "", PORT: port = "" } = process.env
 if (broken !== "" && existsSync(broken)) {

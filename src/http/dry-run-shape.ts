@@ -1,12 +1,5 @@
-/** What a dry run answers (dry-runs.ts): the report's shape, and how it is written. */
+/** The schema of a dry run's answer. */
 import { type Static, Type } from "@sinclair/typebox"
-import type { KeyForecast } from "../../actors/key-record.ts"
-import { type Micro, microToJson, microToRupiah, minus, notNegative } from "../../actors/money/micro.ts"
-import type { WindowView } from "../../actors/window.ts"
-import type { Failure } from "../failure/failure.ts"
-import { rateHeaders } from "../gateway/authenticate.ts"
-import type { Forecast } from "../gateway/dry-run.ts"
-import type { Account } from "../store/accounts.ts"
 import { errorBody } from "./edge.ts"
 import { described, field, flag, integer, micro, oneOf, orNull, text, time } from "./shapes.ts"
 
@@ -28,7 +21,7 @@ const window = orNull(
   }),
 )
 
-export const dryRunAnswer = Type.Object(
+export const dryRunSchema = Type.Object(
   {
     object: Type.Literal("dry_run"),
     request_id: text,
@@ -202,111 +195,4 @@ export const dryRunAnswer = Type.Object(
   { $id: "DryRun" },
 )
 
-export type DryRun = Static<typeof dryRunAnswer>
-
-export interface Told {
-  readonly requestId: string
-  readonly refusal: Failure | undefined
-  readonly dryRuns: WindowView
-  /** Of a key that is paused: in milliseconds since the epoch, `Infinity` until it is resumed. */
-  readonly paused?: { readonly until: number } | undefined
-  /** Undefined of an account that is closed to the key. */
-  readonly account?: Account
-  readonly forecast?: Forecast
-  readonly model?: string | undefined
-}
-
-export function answerOf({ requestId, refusal, dryRuns, account, forecast, model, paused }: Told): Response {
-  const course = forecast?.route
-  const body = {
-    object: "dry_run",
-    request_id: requestId,
-    refused_by: refusal === undefined ? null : refusalJson(refusal, requestId),
-    model: model ?? null,
-    answered_by: course?.model ?? null,
-    may_be_answered_by: course?.others ?? [],
-    cost: course === undefined ? null : costJson(course),
-    limits: {
-      ...keyLimitsJson(forecast?.key),
-      ...(forecast?.run && { run: runJson(forecast.run) }),
-      ...(forecast?.breakers !== undefined &&
-        forecast.breakers.length > 0 && { ten_minutes: forecast.breakers.map(breakerJson) }),
-      ...(paused && { paused: { until: paused.until === Infinity ? null : new Date(paused.until).toISOString() } }),
-      balance: account === undefined ? null : balanceJson(account),
-      model: course === undefined ? null : modelJson(course),
-      dry_runs: windowJson(dryRuns),
-    },
-  }
-  const rates = forecast === undefined ? {} : rateHeaders(forecast.key.view)
-  return Response.json(body, { headers: { ...rates, ...forecast?.headers, "Cache-Control": "no-store" } })
-}
-
-const refusalJson = (refusal: Failure, requestId: string) => ({
-  status: refusal.status,
-  ...refusal.body(requestId),
-  retry_after_s: refusal.detail.retryAfterS ?? null,
-})
-
-const runJson = ({ state, limit, remaining, endsAt }: NonNullable<Forecast["run"]>) => ({
-  status: state,
-  limit_micro: microToJson(limit),
-  remaining_micro: microToJson(remaining),
-  ends_at: endsAt === undefined ? null : new Date(endsAt).toISOString(),
-})
-
-const breakerJson = (breaker: NonNullable<Forecast["breakers"]>[number]) => ({
-  of: breaker.of,
-  ceiling_micro: microToJson(breaker.ceiling),
-  spent_micro: microToJson(breaker.spent),
-  held_micro: microToJson(breaker.held),
-  remaining_micro: microToJson(breaker.remaining),
-  resets_in_s: breaker.resetS,
-})
-
-type Course = NonNullable<Forecast["route"]>
-
-const costJson = ({ inputTokens, mostInputTokens, answerLimit, least, hold, most }: Course) => ({
-  input_tokens: inputTokens,
-  most_input_tokens: mostInputTokens,
-  output_token_limit: answerLimit,
-  least_micro: microToJson(least),
-  hold_micro: hold === undefined ? null : microToJson(hold),
-  hold_rp: hold === undefined ? null : microToRupiah(hold),
-  most_micro: microToJson(most),
-  most_rp: microToRupiah(most),
-})
-
-function keyLimitsJson(key: KeyForecast | undefined) {
-  const { requests, tokens, budget } = key?.view ?? {}
-  return {
-    requests: requests === undefined ? null : windowJson(requests),
-    tokens: tokens === undefined ? null : windowJson(tokens),
-    budget:
-      budget === undefined
-        ? null
-        : {
-            period: budget.period,
-            limit_micro: microToJson(budget.limit),
-            remaining_micro: microToJson(budget.remaining),
-            resets_in_s: key?.budgetEndsInS ?? null,
-          },
-  }
-}
-
-const windowJson = ({ limit, remaining, resetS }: WindowView) => ({ limit, remaining, resets_in_s: resetS })
-
-/** What an account has that no call holds. */
-export const availableOf = ({ balanceMicro, heldMicro }: Account): Micro => notNegative(minus(balanceMicro, heldMicro))
-
-const balanceJson = (account: Account) => ({
-  balance_micro: microToJson(account.balanceMicro),
-  held_micro: microToJson(account.heldMicro),
-  available_micro: microToJson(availableOf(account)),
-})
-
-const modelJson = ({ slots: { cap, taken, waiting }, waits }: Course) => ({
-  concurrency: cap,
-  free: Math.max(0, cap - taken),
-  waiting,
-  would_wait: waits,
-})
+export type DryRun = Static<typeof dryRunSchema>

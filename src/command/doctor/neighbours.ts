@@ -1,15 +1,20 @@
-/** Redis, for exact limits: whether it is reached and takes the password, may be written to, keeps what it is told, and is near. Changes nothing. */
+/**
+ * The servers beside the database: Redis, and the collector of traces. Whether they are reached and usable. Changes nothing.
+ */
 import { connect as connectTcp } from "node:net"
 import { connect as connectTls } from "node:tls"
-import type { Config } from "../../config.ts"
+import { type Config, variableNames } from "../../config.ts"
 import { isLoopback } from "../../http/dashboard/session.ts"
 import { RedisConnection } from "../../redis/connection.ts"
+import { tracesAt } from "../../traces/collector.ts"
+import { collectorHeaders } from "../../traces/tracing.ts"
 import { codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
 
 const CONNECT_MS = 3_000
 const SLOW_MS = 5
 const OLDEST = [6, 2] as const
 
+/** Redis, for exact limits: whether it takes the password, may be written to, keeps what it is told, and is near. */
 export async function redis({ REDIS_URL: url, REDIS_PREFIX: prefix }: Config): Promise<readonly Finding[]> {
   if (url === undefined) return []
   const { host, hostname, protocol } = new URL(url)
@@ -20,7 +25,7 @@ export async function redis({ REDIS_URL: url, REDIS_PREFIX: prefix }: Config): P
     return [await whyNot(url)]
   }
   try {
-    const found = await asked(connection, host, prefix)
+    const found = await redisFindings(connection, host, prefix)
     if (protocol === "redis:" && !isLoopback(hostname))
       found.push(
         look(`the way to Redis ${host} is not encrypted`, "let REDIS_URL begin with rediss://, or keep it private"),
@@ -38,7 +43,7 @@ export async function redis({ REDIS_URL: url, REDIS_PREFIX: prefix }: Config): P
   }
 }
 
-async function asked(connection: RedisConnection, host: string, prefix: string): Promise<Finding[]> {
+async function redisFindings(connection: RedisConnection, host: string, prefix: string): Promise<Finding[]> {
   // Of an epoch that there is not nothing is counted: it only shows that the script may run on these keys.
   const tried = () => connection.script([`${prefix}:epoch`, `${prefix}:doctor`], ["look", "-", "0", "0", "1"])
   await tried()
@@ -83,7 +88,7 @@ async function asked(connection: RedisConnection, host: string, prefix: string):
   return found.length > 0 ? found : [ok(`Redis ${host} counts limits${version === undefined ? "" : ` (${version})`}`)]
 }
 
-/** The client does not say why it was refused, so it is asked once more by hand. */
+/** The client does not say why it was refused, so it is redisFindings once more by hand. */
 async function whyNot(url: string): Promise<Finding> {
   const { host, hostname, port, protocol, username, password } = new URL(url)
   try {
@@ -114,7 +119,7 @@ const command = (...words: readonly string[]): string =>
   `*${words.length}\r\n${words.map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`).join("")}`
 
 /** The first that it says. */
-function answerOf(isEncrypted: boolean, hostname: string, port: number, asked: string): Promise<string> {
+function answerOf(isEncrypted: boolean, hostname: string, port: number, request: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const host = hostname.replace(/^\[|\]$/g, "")
     const socket = isEncrypted ? connectTls({ host, port, servername: host }) : connectTcp({ host, port })
@@ -126,7 +131,86 @@ function answerOf(isEncrypted: boolean, hostname: string, port: number, asked: s
     socket.setTimeout(CONNECT_MS, () => end(new Error("no answer")))
     socket.on("error", (error) => end(error))
     socket.on("close", () => end(undefined))
-    socket.on(isEncrypted ? "secureConnect" : "connect", () => void socket.write(asked))
+    socket.on(isEncrypted ? "secureConnect" : "connect", () => void socket.write(request))
     socket.on("data", (bytes) => end(undefined, bytes.toString()))
   })
+}
+
+const ANSWER_MS = 5_000
+const GRPC_PORT = "4317"
+
+/** The collector of traces: whether it takes what is sent there. A request without spans is sent, which every collector takes. */
+export async function traces(config: Config, environment: Readonly<Record<string, string | undefined>>) {
+  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_SDK_DISABLED: isDisabled } = config
+  const set = Object.keys(environment).filter((name) => name.startsWith("OTEL_") && (environment[name] ?? "") !== "")
+  const found: Finding[] = set
+    .filter((name) => !variableNames.includes(name))
+    .map((name) =>
+      look(`${name} is set, and nothing reads it`, "docs/operating/traces.md has the variables that are read"),
+    )
+  if (endpoint === undefined)
+    return set.length === 0
+      ? []
+      : [
+          ...found,
+          look(
+            `${set[0]} is set, but no collector is: nothing is traced`,
+            "set OTEL_EXPORTER_OTLP_ENDPOINT, or unset it",
+          ),
+        ]
+  if (isDisabled) return [...found, look("OTEL_SDK_DISABLED is true: nothing is traced", "unset it for traces")]
+  return [...found, ...written(config, endpoint), await collectorAnswer(config, endpoint)]
+}
+
+/** What can be seen without asking anybody. */
+function written(config: Config, endpoint: string): Finding[] {
+  const { protocol, hostname } = new URL(endpoint)
+  const found: Finding[] = []
+  if (protocol === "http:" && !isLoopback(hostname) && config.OTEL_EXPORTER_OTLP_HEADERS !== undefined)
+    found.push(
+      look(
+        `OTEL_EXPORTER_OTLP_HEADERS travel to ${hostname} unencrypted`,
+        "let the collector's address begin with https://",
+      ),
+    )
+  if (config.OTEL_TRACES_SAMPLER.endsWith("traceidratio") && config.OTEL_TRACES_SAMPLER_ARG < 1) return found
+  if (config.OTEL_TRACES_SAMPLER.endsWith("always_off")) return found
+  found.push(
+    look(
+      "every call is traced, which takes half as much CPU again",
+      "on a busy gateway set OTEL_TRACES_SAMPLER=parentbased_traceidratio and OTEL_TRACES_SAMPLER_ARG=0.01",
+    ),
+  )
+  return found
+}
+
+async function collectorAnswer(config: Config, endpoint: string): Promise<Finding> {
+  const { host, port } = new URL(endpoint)
+  const isJson = config.OTEL_EXPORTER_OTLP_PROTOCOL === "http/json"
+  try {
+    const { status, body } = await fetch(tracesAt(endpoint), {
+      method: "POST",
+      headers: { ...collectorHeaders(config), "Content-Type": isJson ? "application/json" : "application/x-protobuf" },
+      body: isJson ? "{}" : new Uint8Array(),
+      redirect: "manual",
+      signal: AbortSignal.timeout(ANSWER_MS),
+    })
+    await body?.cancel()
+    return ofStatus(host, status)
+  } catch (error) {
+    const remedy =
+      port === GRPC_PORT
+        ? "4317 is the port of gRPC, which is not spoken here: set OTEL_EXPORTER_OTLP_ENDPOINT to the one of OTLP over HTTP, 4318"
+        : "check OTEL_EXPORTER_OTLP_ENDPOINT, and that the collector has a receiver for OTLP over HTTP"
+    return wrong(`the collector ${host} is not reached: ${codeOf(error) ?? messageOf(error)}`, remedy)
+  }
+}
+
+function ofStatus(host: string, status: number): Finding {
+  const refused = `the collector ${host} refuses traces (${status})`
+  if (status >= 200 && status < 300) return ok(`the collector ${host} takes traces`)
+  if (status === 401 || status === 403) return wrong(refused, "check OTEL_EXPORTER_OTLP_HEADERS")
+  if (status === 415) return wrong(refused, "try the other OTEL_EXPORTER_OTLP_PROTOCOL")
+  if (status === 429 || status >= 500) return look(refused, "look at the collector's own log, and try again")
+  return wrong(refused, "OTEL_EXPORTER_OTLP_ENDPOINT is the address to which /v1/traces is added")
 }

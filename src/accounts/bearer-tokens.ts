@@ -1,10 +1,14 @@
 /**
- * The form of an API key (decisions §1), and of a management token, which begins with `mt-loket-`: `sk-loket-`, 40 base62 characters of secret, 6 base62 characters of CRC-32 over
- * what precedes them. Pure and quick, because the gateway's hot path checks every key here: a mistyped or made-up key is
- * refused by its checksum, without a look-up.
+ * The bearer tokens of the gateway: API keys, management tokens and session tokens. Pure and fast, because the gateway's hot path
+ * checks every key here.
+ */
+
+/**
+ * An API key is `sk-loket-`, 40 base62 characters of secret, and 6 base62 characters of CRC-32 over what precedes them (decisions §1).
+ * The checksum refuses a mistyped or invented key without a look-up. A management token has the same form and begins with
+ * `mt-loket-`.
  */
 export const API_KEY_PREFIX = "sk-loket-"
-/** As long as that of a key. */
 export const TOKEN_PREFIX = "mt-loket-"
 
 const SECRET_LENGTH = 40
@@ -13,14 +17,14 @@ const BODY_LENGTH = API_KEY_PREFIX.length + SECRET_LENGTH
 const KEY_LENGTH = BODY_LENGTH + CHECKSUM_LENGTH
 
 const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-const SHAPE = /^sk-loket-[0-9A-Za-z]{46}$/
+const KEY_SHAPE = /^sk-loket-[0-9A-Za-z]{46}$/
 const TOKEN_SHAPE = /^mt-loket-[0-9A-Za-z]{46}$/
 
 export const createApiKey = (): string => create(API_KEY_PREFIX)
 export const createToken = (): string => create(TOKEN_PREFIX)
 
 /** Whether the text has the form and the checksum of a key; not whether such a key exists. */
-export const checkApiKey = (text: string): boolean => isWhole(text, SHAPE)
+export const checkApiKey = (text: string): boolean => isWhole(text, KEY_SHAPE)
 /** The same of a management token. */
 export const checkToken = (text: string): boolean => isWhole(text, TOKEN_SHAPE)
 
@@ -67,4 +71,30 @@ function randomBase62(length: number): string {
     }
   }
   return text
+}
+
+/**
+ * A session token of the dashboard is 256 random bits. Only its SHA-256 is stored, so a copy of the database opens no session. A fast
+ * hash suffices, because nobody can guess 256 random bits.
+ */
+const SESSION_SHAPE = /^[A-Za-z0-9_-]{43}$/
+
+export interface SessionToken {
+  readonly token: string
+  readonly hash: Uint8Array
+}
+
+export function createSessionToken(): SessionToken {
+  const token = Buffer.from(crypto.getRandomValues(new Uint8Array(32))).toString("base64url")
+  return { token, hash: sha256(token) }
+}
+
+/** The stored form of a token that a client sent, or undefined for what cannot be one. */
+export const hashSessionToken = (token: string): Uint8Array | undefined =>
+  SESSION_SHAPE.test(token) ? sha256(token) : undefined
+
+function sha256(text: string): Uint8Array {
+  const hash = new Uint8Array(32)
+  Bun.SHA256.hash(text, hash)
+  return hash
 }
