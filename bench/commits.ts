@@ -52,7 +52,7 @@ export async function beginCommits({ state, url, cpu, prepare }: Place): Promise
   await direct.end()
   const database = openDatabase({ url, connections: 1 })
   const [session] = await database.run((sql) => sql<{ pid: number }[]>`select pg_backend_pid() as pid`)
-  const store = ledgerStore({ database, processId, fenced: () => {} })
+  const store = ledgerStore({ database, processId, fenced: () => {}, archived: () => {} })
   const accounts = await Promise.all(
     Array.from({ length: CUSTOMERS }, async (_, n): Promise<Customer> => {
       const grown = await growLease(database, processId, `acc_${n}`, micro(100_000_000_000n), 0)

@@ -58,11 +58,9 @@ export async function fillYear(connect: () => Sql, records: number): Promise<voi
   const parts = Array.from({ length: Math.ceil(records / PART) }, (_, n) => n * PART + 1)
   const house = { records, accounts }
   await inTurns(parts.map((from) => [`records from ${from}`, callsOf(from, Math.min(records, from + PART - 1), house)]))
-  // Records of years are in `usage_before`, whose charges have an index that those of a month have not.
-  await sql.unsafe("drop index charges_before_account_id_request_id_idx")
   await inTurns([
     ["sums by the hour", hours],
-    ["charges, and what the house bore", transfers],
+    ["what the house bore", transfers],
     ["sums of profit", profit],
     ["times to the first token", latency],
     ["sums of hours", callHours],
@@ -173,8 +171,6 @@ const moneyOf = (accounts: number) => `
     from generate_series(${accounts - 1}, 0, -1) n`
 
 const transfers = `
-  insert into charges (request_id, account_id, amount_micro)
-  select request_id, account_id, charge_micro from usage where charge_micro > 0 order by request_id;
   insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
   select 'absorb:' || request_id, 'house:absorbed', 'house:revenue', absorbed_micro, 'absorbed', opened_at + duration_ms * interval '1 millisecond'
   from usage where absorbed_micro > 0 order by request_id`
@@ -253,6 +249,11 @@ const beside = (accounts: number) => `
     select 'ref_' || n, 'acc_g' || lpad((n % 500)::text, 7, '0'), null, 'refund', 'r' || n, 0, 1, 0, 0, 'a reason',
       case when n % 100 = 0 then 'booked' else 'paid_out' end, 'by_hand', now() - n * interval '1 hour', case when n % 100 <> 0 then now() end
     from generate_series(1, 8000) n;
+  insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
+    select 'refund:' || id || ':service_fee', 'house:revenue', 'house:cash_clearing', service_fee_micro, 'fee_refund', created_at from refunds order by created_at;
+  insert into audit_log (request_id, action, subject, after, reason, at)
+    select 'req_' || id, 'account.refunded', account_id, jsonb_build_object('refund', id, 'amount_micro', service_fee_micro), 'a reason', created_at
+    from refunds order by created_at;
   insert into payment_problems (provider, kind, reference, paid, resolved_at)
     select 'simulated', 'unknown_order', 'order' || n, 'Rp 1', case when n % 20 <> 0 then now() end from generate_series(1, ${accounts / 10}) n;
   insert into documents (number, kind, year, place, account_id, subject, content, issued_at)

@@ -5,7 +5,7 @@
  * asks alone. Exits with 1 where a question took over 100 ms.
  */
 import { Connection } from "../src/store/connection.ts"
-import { createSessionToken } from "../src/accounts/session-token.ts"
+import { createSessionToken } from "../src/accounts/bearer-tokens.ts"
 import type { Sql } from "../src/store/database.ts"
 import { migrate } from "../src/store/migrate.ts"
 import { beginCommits, cpuOf } from "./commits.ts"

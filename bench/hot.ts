@@ -41,7 +41,7 @@ async function booker(url: string, processId: string): Promise<Booker> {
   const behaviour: Ledger = new Ledger({
     clock: systemClock,
     self: (command: LedgerCommand) => behaviour.receive(command),
-    store: ledgerStore({ database, processId, fenced: () => {} }),
+    store: ledgerStore({ database, processId, fenced: () => {}, archived: () => {} }),
     failed: (cause) => void (closed || console.error(String(cause))),
   })
   const close = () => {

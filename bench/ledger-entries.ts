@@ -1,7 +1,7 @@
 /** Openings and settlements of calls that nobody made. */
 import type { Opening, Settlement } from "../actors/ledger.ts"
 import { micro, zero } from "../actors/money/micro.ts"
-import { newRequestId } from "../src/http/request-id.ts"
+import { newRequestId } from "../src/http/edge.ts"
 
 export interface Customer {
   readonly accountId: string

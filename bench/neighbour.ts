@@ -16,7 +16,7 @@ ensureRequestLimit()
 const SECONDS = Number(process.env["SECONDS"] ?? 20)
 const ONLY = process.env["ONLY"]?.split(",")
 const PER_SECOND = 20
-const MOST_RATIO = 3
+const MAX_RATIO = 3
 const CAP = 64
 const MODEL = "shared"
 /** A stream of the shared model takes two seconds; one of megabytes comes as fast as its client can pay, not as it reads. */
@@ -192,7 +192,7 @@ async function main(): Promise<number> {
 function report(name: string, felt: Felt, alone: Felt): boolean {
   const p99 = percentile(felt.totalMs, 0.99)
   const ratio = p99 / percentile(alone.totalMs, 0.99)
-  const holds = failures(felt) === 0 && ratio <= MOST_RATIO
+  const holds = failures(felt) === 0 && ratio <= MAX_RATIO
   const figures = [
     String(felt.totalMs.length),
     String(failures(felt)),

@@ -7,7 +7,7 @@ import { hashOf, type PoolStatus, Ranking } from "../actors/pool.ts"
 import { whole } from "../actors/share.ts"
 import { type BackendLimits, type Model, soleCredential } from "../src/catalogue/model.ts"
 import { Pools } from "../src/gateway/pools.ts"
-import { Seat, MemberSelector } from "../src/gateway/member-selector.ts"
+import { MemberSelector, Seat } from "../src/gateway/member-selector.ts"
 import type { Exchange } from "../src/wire/exchange.ts"
 
 const RUNS = 5
