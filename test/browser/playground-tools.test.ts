@@ -187,6 +187,22 @@ test("an image can be pasted and dropped, text that comes with a picture stays t
   expect(await files(visit).count()).toBe(0)
 })
 
+const kept = (visit: Visit) =>
+  visit.page.evaluate(
+    () =>
+      new Promise<number>((resolve, reject) => {
+        const opening = indexedDB.open("loket-playground", 1)
+        opening.addEventListener("error", () => reject(new Error("no database")))
+        opening.addEventListener("success", () => {
+          const count = opening.result.transaction("conversations").objectStore("conversations").count()
+          count.addEventListener("success", () => {
+            opening.result.close()
+            resolve(count.result)
+          })
+        })
+      }),
+  )
+
 test("a conversation is kept in the browser alone, opened again, gone on from and deleted", async () => {
   await using visit = await world.visit({ person: await world.gateway.person(100_000) })
   const { page } = visit
@@ -197,7 +213,7 @@ test("a conversation is kept in the browser alone, opened again, gone on from an
   await page.getByText("1 call").waitFor()
   await page.getByRole("button", { name: "New conversation" }).click()
   await say(visit, "Another one")
-  await page.getByText("1 call").waitFor()
+  await eventually(async () => expect(await kept(visit)).toBe(2))
   await begin(visit, "buta")
   await page.getByRole("button", { name: "History" }).click()
   await page.getByRole("button", { name: /^A secret plan/ }).click()
@@ -222,22 +238,6 @@ test("a conversation is kept in the browser alone, opened again, gone on from an
   await page.getByRole("button", { name: "Delete all" }).click()
   await page.getByText("There are no conversations yet.").waitFor()
 })
-
-const kept = (visit: Visit) =>
-  visit.page.evaluate(
-    () =>
-      new Promise<number>((resolve, reject) => {
-        const opening = indexedDB.open("loket-playground", 1)
-        opening.addEventListener("error", () => reject(new Error("no database")))
-        opening.addEventListener("success", () => {
-          const count = opening.result.transaction("conversations").objectStore("conversations").count()
-          count.addEventListener("success", () => {
-            opening.result.close()
-            resolve(count.result)
-          })
-        })
-      }),
-  )
 
 test("thirty conversations are kept, the latest ones", async () => {
   await using visit = await world.visit({ person: await world.gateway.person(100_000) })
