@@ -397,14 +397,16 @@ async function converse(of: TestGateway, apiKey: string, model: string, count: n
   await Promise.all(Array.from({ length: 32 }, one))
 }
 
-test("shares are as the weights say, within 3 % over many conversations, and a conversation stays", async () => {
+test("calls are shared as the weights say, each record names its member, and a conversation stays", async () => {
   const model = await gateway.model({
     format: "chat",
     upstreams: [at("a", { weight: 1 }), at("b", { weight: 2 }), at("c", { weight: 5 })],
   })
   await converse(gateway, key, model, 2_400)
+  // Drawn with a secret of the installation: six standard deviations. That it is within 3 %, forty thousand conversations of
+  // test/actors/pool.test.ts say, which are always the same.
   for (const [index, weight] of [1, 2, 5].entries())
-    expect(Math.abs((asked()[index] ?? 0) / 2_400 - weight / 8)).toBeLessThan(0.03)
+    expect(Math.abs((asked()[index] ?? 0) / 2_400 - weight / 8)).toBeLessThan(0.06)
   const rows = await eventually(
     "all records",
     () => gateway.sql<{ member: string; calls: number }[]>`

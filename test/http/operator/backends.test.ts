@@ -88,7 +88,7 @@ test("a pool is told with its members: what they are, how they did, and nothing 
 
 test("one that fails is told with its class, its circuit, and when it is asked again", async () => {
   const { model, one } = await pooled("?fault=status&status=429&retry_after=60")
-  await say(model, 6)
+  await say(model, 30)
   const members = await membersOf(model)
   expect(members[0]).toMatchObject({ answered: 0, circuit: "open", by_class: { rate_limited: members[0].calls } })
   expect(members[0].last_failure).toMatchObject({ class: "rate_limited", status: 429 })
