@@ -142,9 +142,7 @@ async function applyConcurrently(db: Database, migration: Migration, index: stri
   }
   try {
     if ((await applied(db)).has(migration.name)) return false
-    if ((await db.run((sql) => sql.unsafe(isBroken(index)))).length > 0)
-      await db.run((sql) => sql.unsafe(`drop index concurrently ${index}`), wait)
-    await db.run((sql) => sql.unsafe(migration.sql), wait)
+    await makeConcurrently((statement) => db.run((sql) => sql.unsafe(statement), wait), migration, index)
     // In the embedded database all have the one session's lock, and take turns by the statement.
     const recorded = await db.run((sql) => sql.unsafe(`${record(migration)} on conflict do nothing returning name`))
     return recorded.length > 0
@@ -152,6 +150,41 @@ async function applyConcurrently(db: Database, migration: Migration, index: stri
     await db.run((sql) => sql.unsafe(`select pg_advisory_unlock(${INDEX_LOCK})`)).catch(() => {})
   }
 }
+
+type Row = Readonly<Record<string, unknown>>
+
+/**
+ * Makes or drops the index of a migration. Postgres makes none concurrently on a table with partitions: there its own comes first, which
+ * holds for partitions that are made from then on, and then one for each partition.
+ */
+export async function makeConcurrently(
+  run: (statement: string) => Promise<readonly Row[]>,
+  { sql }: Migration,
+  index: string,
+): Promise<void> {
+  const [, unique = "", table = "", rest = ""] =
+    /\bcreate (unique )?index concurrently if not exists \w+ on (\w+)\b([^;]*)/i.exec(sql) ?? []
+  const make = async (name: string, statement: string) => {
+    if ((await run(isBroken(name))).length > 0) await run(`drop index concurrently ${name}`)
+    await run(statement)
+  }
+  if (table === "" || (await run(isPartitioned(table))).length === 0) return await make(index, sql)
+  await run(`${limitLockWaits} create ${unique}index if not exists ${index} on only ${table} ${rest}`)
+  for (const row of await run(partitionsWithout(index, table))) {
+    const partition = String(row["name"])
+    const name = `${partition}_${index}`
+    await make(name, `create ${unique}index concurrently if not exists ${name} on ${partition} ${rest}`)
+    await run(`${limitLockWaits} alter index ${index} attach partition ${name}`)
+  }
+}
+
+const isPartitioned = (table: string) => `select from pg_class where oid = to_regclass('${table}') and relkind = 'p'`
+
+const partitionsWithout = (index: string, table: string) => `
+  select i.inhrelid::regclass::text as name from pg_inherits i where i.inhparent = '${table}'::regclass and not exists (
+    select from pg_inherits n join pg_index x on x.indexrelid = n.inhrelid
+    where n.inhparent = '${index}'::regclass and x.indrelid = i.inhrelid)
+  order by 1`
 
 const record = ({ name, sql }: Migration): string =>
   `insert into schema_migrations (name, sha256) values ('${name}', '${sha256(sql)}')`

@@ -5,7 +5,7 @@
 import { Connection } from "./connection.ts"
 import type { Sql } from "./database.ts"
 import { openEmbedded } from "./embedded/open.ts"
-import { concurrentIndex } from "./migrate.ts"
+import { concurrentIndex, makeConcurrently } from "./migrate.ts"
 import { type Migration, migrations } from "./migrations/index.ts"
 
 export interface MigrationPlan {
@@ -129,9 +129,10 @@ type Look = ReadonlyMap<number, Seen>
  * `sql` has one connection. Throws the `PostgresError` of a statement that Postgres refused.
  */
 export async function rehearse(sql: Sql, migration: Migration, keeps: boolean): Promise<Step[]> {
-  if (concurrentIndex(migration) !== undefined) {
+  const index = concurrentIndex(migration)
+  if (index !== undefined) {
     const before = await look(sql)
-    await sql.unsafe(migration.sql)
+    await makeConcurrently((statement) => sql.unsafe(statement), migration, index)
     const after = await look(sql)
     return [{ statement: migration.sql, locked: {}, whole: changed(before, after, before) }]
   }

@@ -3,6 +3,7 @@
  * Then charges of its calls, each a transfer from it to `house:revenue`. Micro-rupiah. A movement is positive for what came.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
+import { afterCall, atLeastNewest, atLeastOldest, beforeCall, callsOf, fromCall } from "./account-calls.ts"
 import type { Database, Sql } from "./database.ts"
 import { sumsOfHours } from "./usage-spans.ts"
 
@@ -99,6 +100,12 @@ const movementOf = (id: bigint, row: Row): Movement => ({
   note: row.note ?? undefined,
 })
 
+/** Which of many are enough: of records, and of charges in a table of their own. */
+interface Most {
+  readonly records: ReturnType<Sql>
+  readonly apart: ReturnType<Sql>
+}
+
 /**
  * Charges of calls. A record is its charge (migrations/0096_records_are_charges.sql). Charges of calls before that are in a table
  * of their own, where they are found by their records. Where those records are archived, an index that archiving makes finds them.
@@ -107,21 +114,25 @@ const movementOf = (id: bigint, row: Row): Movement => ({
  * Rows of `request_id`, `amount_micro`, `at`, and `archive`, in no order. `at` is when the call had ended or, of an archived one, when it
  * came. `archive` is set on the row of a whole month.
  */
-/** Rows of `request_id`, `amount_micro`, `at`, when the call had ended or, of an archived one, when it came, and `archive`, of a whole month. In no order. */
-const charges = (sql: Sql, accountId: string, which: ReturnType<Sql>, order = sql``) => sql`
+const charges = (
+  sql: Sql,
+  accountId: string,
+  which: ReturnType<Sql>,
+  most: Most = { records: sql``, apart: sql`` },
+) => sql`
   (select u.request_id, u.charge_micro as amount_micro, ${ended(sql)} as at, null as archive
     from usage u
-    where u.account_id = ${accountId} and u.part = 0 and u.charge_micro > 0
-      and u.request_id >= greatest(${archived(sql)}, ${end(sql)}) and ${which} ${order})
+    where ${callsOf(sql, accountId)} and u.charge_micro > 0
+      and ${fromCall(sql, sql`greatest(${archived(sql)}, ${end(sql)})`)} and ${which} ${most.records})
   union all
   (select u.request_id, c.amount_micro, ${ended(sql)}, null
     from usage u join charges c on c.request_id = u.request_id
     -- Of one that was taken back the record has no charge any more.
-    where u.account_id = ${accountId} and u.part = 0 and (u.charge_micro > 0 or u.status = 'billing_error')
-      and u.request_id >= greatest(${archived(sql)}, ${first(sql)}) and u.request_id < ${end(sql)} and ${which} ${order})
+    where ${callsOf(sql, accountId)} and (u.charge_micro > 0 or u.status = 'billing_error')
+      and ${fromCall(sql, sql`greatest(${archived(sql)}, ${first(sql)})`)} and ${beforeCall(sql, end(sql))} and ${which} ${most.records})
   union all
   (select u.request_id, u.amount_micro, call_at(u.request_id), null from charges u
-    where u.account_id = ${accountId} and u.request_id < ${archived(sql)} and ${which} ${order})
+    where u.account_id = ${accountId} and u.request_id < ${archived(sql)} and ${which} ${most.apart})
   union all
   (select * from (
       -- Before any call of the month, and a request id as a page's place has to be.
@@ -130,24 +141,25 @@ const charges = (sql: Sql, accountId: string, which: ReturnType<Sql>, order = sq
     ) u where ${which})`
 
 const ended = (sql: Sql) => sql`u.opened_at + u.duration_ms * interval '1 millisecond'`
-const archived = (sql: Sql) => sql`(select coalesce(max(until_call), '') from archives)`
+const archived = (sql: Sql): ReturnType<Sql> => sql`(select coalesce(max(until_call), '') from archives)`
 /** Calls before it were charged in `transfers`. */
-const first = (sql: Sql) => sql`(select coalesce(min(request_id), 'req_z') from charges)`
+const first = (sql: Sql): ReturnType<Sql> => sql`(select coalesce(min(request_id), 'req_z') from charges)`
 /** From it on records are charges. */
-const end = (sql: Sql) => sql`(select until_call from charges_end)`
+const end = (sql: Sql): ReturnType<Sql> => sql`(select until_call from charges_end)`
 
 /** At least so many of the newest before a call, or all of them. */
 export const newestCharges = (sql: Sql, accountId: string, before: string | undefined, limit: number) =>
-  charges(
-    sql,
-    accountId,
-    before === undefined ? sql`true` : sql`u.request_id < ${before}`,
-    sql`order by u.request_id desc limit ${limit}`,
-  )
+  charges(sql, accountId, before === undefined ? sql`true` : beforeCall(sql, before), {
+    records: atLeastNewest(sql, limit),
+    apart: sql`order by u.request_id desc limit ${limit}`,
+  })
 
 /** At least so many of the oldest after a call, or all of them. */
 export const oldestCharges = (sql: Sql, accountId: string, after: string, limit: number) =>
-  charges(sql, accountId, sql`u.request_id > ${after}`, sql`order by u.request_id limit ${limit}`)
+  charges(sql, accountId, afterCall(sql, after), {
+    records: atLeastOldest(sql, limit),
+    apart: sql`order by u.request_id limit ${limit}`,
+  })
 
 /** What those from a call on come to. Of hours that are whole their sums are read, so that it makes no difference how many calls there are. */
 export const chargedFrom = (sql: Sql, accountId: string, from: string) => sql`(
@@ -157,11 +169,11 @@ export const chargedFrom = (sql: Sql, accountId: string, from: string) => sql`(
     from (select greatest(${from}, ${archived(sql)}, ${end(sql)}) as call) latest
   )
   select coalesce(sum(amount_micro), 0) from (
-    select amount_micro from (${charges(sql, accountId, sql`u.request_id >= ${from} and u.request_id < (select call from place)`)}) before
+    select amount_micro from (${charges(sql, accountId, sql`${fromCall(sql, from)} and ${beforeCall(sql, sql`(select call from place)`)}`)}) before
     union all
-    select charge_micro from usage
-    where account_id = ${accountId} and part = 0 and request_id >= (select call from place)
-      and request_id < first_call((select hour from place)) and opened_at < (select hour from place)
+    select charge_micro from usage u
+    where ${callsOf(sql, accountId)} and ${fromCall(sql, sql`(select call from place)`)}
+      and ${beforeCall(sql, sql`first_call((select hour from place))`)} and opened_at < (select hour from place)
     union all
     select charge_micro from (${sumsOfHours(sql, {
       accountId,

@@ -3,6 +3,7 @@
  * secrets), and nothing of what calls cost the house. A section is read from place to place, so that however long an account's
  * history is, one batch of it is in memory. Money is in micro-rupiah.
  */
+import { afterCall, atLeastOldest, callsOf } from "./account-calls.ts"
 import { credits, oldestCharges } from "./movements.ts"
 import type { Database, Sql } from "./database.ts"
 
@@ -91,7 +92,8 @@ const sections: Readonly<Record<string, Section>> = {
   calls: (sql, id, after) => sql`
     select request_id as place, request_id, key_id, run_id, opened_at, model, endpoint, streamed, status, input_tokens, output_tokens,
       cache_read_tokens, cache_write_tokens, charge_micro, error_code, first_token_ms, duration_ms
-    from usage where account_id = ${id} and part = 0 and request_id > ${after} order by request_id limit ${BATCH}`,
+    from (select * from usage u where ${callsOf(sql, id)} and ${afterCall(sql, after)} ${atLeastOldest(sql, BATCH)}) u
+    order by request_id limit ${BATCH}`,
   activity: (sql, id, after) => sql`
     select id::text as place, at, action, actor, member_id, subject, name, address, user_agent, before, after, more from account_events
     where account_id = ${id} and id > ${after === "" ? "0" : after}::bigint order by id limit ${BATCH}`,

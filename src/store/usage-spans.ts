@@ -3,6 +3,7 @@
  * them, in which hours calls of a kind are, the making of them, and what questions about calls may be narrowed to.
  */
 import type { UsageStatus } from "../../actors/ledger.ts"
+import { beforeCall, fromCall, callsOf } from "./account-calls.ts"
 import type { Database } from "./database.ts"
 import type { Sql } from "./sql.ts"
 
@@ -99,9 +100,9 @@ export const lastCalls = (sql: Sql, accountId: string, keys: ReturnType<Sql>) =>
   )
   select u.key_id, max(u.opened_at) as at
   from (select hour, array_agg(key_id) as keys from hours group by 1) h cross join lateral (
-    select key_id, opened_at from usage
-    where account_id = ${accountId} and part = 0 and request_id >= first_call(h.hour - interval '1 hour')
-      and request_id < first_call(h.hour + interval '1 hour') and opened_at >= h.hour and opened_at < h.hour + interval '1 hour'
+    select key_id, opened_at from usage u
+    where ${callsOf(sql, accountId)} and ${fromCall(sql, sql`first_call(h.hour - interval '1 hour')`)}
+      and ${beforeCall(sql, sql`first_call(h.hour + interval '1 hour')`)} and opened_at >= h.hour and opened_at < h.hour + interval '1 hour'
       and key_id = any (h.keys) offset 0
   ) u group by 1`
 

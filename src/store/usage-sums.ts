@@ -4,6 +4,7 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/price.ts"
+import { atLeastNewest, beforeCall, fromCall, callsOf } from "./account-calls.ts"
 import type { Database, Sql } from "./database.ts"
 import { narrowed, sumsOfHours, type UsageNarrowing, zoneOf } from "./usage-spans.ts"
 import { LONGEST_ARRIVAL_MS, type TokenColumns, toTokens } from "./usage.ts"
@@ -186,9 +187,13 @@ function partsOf(sql: Sql, range: ZonedRange, groupBy?: UsageGroup) {
 const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
   select opened_at as at, model, key_id, endpoint, status, 1 as calls, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, charge_micro, (cache_read_tokens > 0)::integer as cache_reads
-  from usage u where account_id = ${range.accountId} and part = 0
-    and request_id >= first_call(${from}::timestamptz - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000})) and request_id < first_call(${to}::timestamptz)
+  from usage u where ${callsOf(sql, range.accountId)}
+    and ${fromCall(sql, firstCall(sql, sql`${from}::timestamptz`))} and ${beforeCall(sql, sql`first_call(${to}::timestamptz)`)}
     and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
+
+/** The first id that a call which began then may have. */
+const firstCall = (sql: Sql, at: ReturnType<Sql>) =>
+  sql`first_call(${at} - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000}))`
 
 /**
  * The range as hours of UTC and what is left at its ends: whether the times of each are summed. Where the zone's days do not begin with
@@ -217,12 +222,11 @@ const newestOf = (sql: Sql, { accountId, only }: SummaryQuestion) => sql`
             and s.hour = date_trunc('hour', since, 'UTC') and s.key_id = ${only.keyId} and s.calls > 0)`
     } order by since desc offset 0
   ) h cross join lateral (
-    select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage
-    where account_id = ${accountId} and part = 0 and opened_at >= h.since and opened_at < h.until
-      and request_id >= first_call(h.since - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000}))
-      and request_id < first_call(h.until) ${only?.keyId === undefined ? sql`` : sql`and key_id = ${only.keyId}`}
-    order by request_id desc
-    limit ${FIRST_TOKENS_OF}
+    select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage u
+    where ${callsOf(sql, accountId)} and opened_at >= h.since and opened_at < h.until
+      and ${fromCall(sql, firstCall(sql, sql`h.since`))}
+      and ${beforeCall(sql, sql`first_call(h.until)`)} ${only?.keyId === undefined ? sql`` : sql`and key_id = ${only.keyId}`}
+    ${atLeastNewest(sql, FIRST_TOKENS_OF)}
   ) u limit ${FIRST_TOKENS_OF}`
 
 /** Where clocks are never half an hour off UTC's, not in winter and not in summer. */

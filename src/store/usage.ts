@@ -5,6 +5,7 @@
 import type { UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates, Tokens } from "../../actors/money/price.ts"
+import { atLeastNewest, beforeCall, fromCall, noLaterThan, callsOf } from "./account-calls.ts"
 import type { ArchivedRow } from "./archive-file.ts"
 import { findArchived, readArchived } from "./archives.ts"
 import type { Database, Sql } from "./database.ts"
@@ -79,7 +80,7 @@ export function usageStore(database: Database, archives: string): UsageStore {
       const { narrowing, ...whole } = divided(filter)
       if (narrowing === undefined) {
         const rows = await database.run(
-          (sql) => sql<Row[]>`${selectRows(sql)} where ${following(sql, filter, page)}`,
+          (sql) => sql<Row[]>`${selectRows(sql, sql`(${newest(sql, filter, page)})`)} ${inOrder(sql, page)}`,
           once,
         )
         return rows.map(toUsageRow)
@@ -87,9 +88,11 @@ export function usageStore(database: Database, archives: string): UsageStore {
       // Among the newest there are often enough of them.
       const rows = await database.run(
         (sql) => sql<(Row & { looked_at: number })[]>`
-          with newest as materialized (select * from usage u where ${following(sql, whole, { ...page, limit: LOOKED_AT })})
+          with newest as materialized (
+            select * from (${newest(sql, whole, { ...page, limit: LOOKED_AT })}) u order by u.request_id desc limit ${LOOKED_AT}
+          )
           select n.looked_at, u.* from (select count(*)::int as looked_at from newest) n
-          left join (${selectRows(sql, sql`newest`)} where true ${narrowedTo(sql, narrowing)} ${pageEnd(sql, page)}) u on true
+          left join (${selectRows(sql, sql`newest`)} where true ${narrowedTo(sql, narrowing)} ${inOrder(sql, page)}) u on true
           order by u.request_id desc, u.part desc`,
         once,
       )
@@ -144,17 +147,29 @@ const archivedUsage = (sql: Sql, rows: readonly ArchivedRow[]) =>
 function divided(filter: UsageFilter): UsageFilter & { readonly narrowing?: UsageFilter | undefined } {
   const { accountId, ids, from, to, ...narrowing } = filter
   const isNarrowed = Object.values(narrowing).some((value) => value !== undefined)
-  if (!isNarrowed || narrowing.status?.startsWith("fallback_") === true) return filter
+  if (!isNarrowed || isOfMarkers(filter)) return filter
   return { accountId, ids, from, to, narrowing: filter }
 }
 
-const matching = (sql: Sql, { accountId, ids, from, to, ...only }: UsageFilter) => sql`
-  u.account_id = ${accountId} and ${only.status?.startsWith("fallback_") ? sql`u.part > 0` : sql`u.part = 0`}
-  ${ids?.from === undefined ? sql`` : sql`and u.request_id >= ${ids.from}`}
-  ${ids?.to === undefined ? sql`` : sql`and u.request_id < ${ids.to}`}
+const isOfMarkers = ({ status }: UsageFilter) => status?.startsWith("fallback_") === true
+
+/** Markers, errors and runs have indexes of their own, and so nothing is said of the one of all calls. */
+const ofAccount = (sql: Sql, filter: UsageFilter) => {
+  if (isOfMarkers(filter)) return sql`u.account_id = ${filter.accountId} and u.part > 0`
+  const isOfFew = filter.errorCode !== undefined || filter.runId !== undefined
+  return isOfFew ? sql`u.account_id = ${filter.accountId} and u.part = 0` : callsOf(sql, filter.accountId)
+}
+
+const matching = (sql: Sql, filter: UsageFilter) => {
+  const { accountId: _, ids, from, to, ...only } = filter
+  return sql`
+  ${ofAccount(sql, filter)}
+  ${ids?.from === undefined ? sql`` : sql`and ${fromCall(sql, ids.from)}`}
+  ${ids?.to === undefined ? sql`` : sql`and ${beforeCall(sql, ids.to)}`}
   ${from === undefined ? sql`` : sql`and u.opened_at >= ${from}`}
   ${to === undefined ? sql`` : sql`and u.opened_at < ${to}`}
   ${narrowedTo(sql, only)}`
+}
 
 const narrowedTo = (sql: Sql, { errorCode, runId, ...only }: Omit<UsageFilter, "accountId">) => sql`
   ${errorCode === undefined ? sql`` : sql`and u.error_code = ${errorCode}`}
@@ -162,29 +177,32 @@ const narrowedTo = (sql: Sql, { errorCode, runId, ...only }: Omit<UsageFilter, "
   ${narrowed(sql, only)}`
 
 const afterPlace = (sql: Sql, { after }: UsagePage) =>
-  after === undefined ? sql`` : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part})`
+  after === undefined
+    ? sql``
+    : sql`and (u.request_id, u.part) < (${after.requestId}, ${after.part}) and ${noLaterThan(sql, after.requestId)}`
 
-const pageEnd = (sql: Sql, page: UsagePage) => sql`
-  ${afterPlace(sql, page)} order by u.request_id desc, u.part desc limit ${page.limit}`
+const inOrder = (sql: Sql, { limit }: UsagePage) => sql`order by u.request_id desc, u.part desc limit ${limit}`
 
-const following = (sql: Sql, filter: UsageFilter, page: UsagePage) =>
-  sql`${matching(sql, filter)} ${pageEnd(sql, page)}`
+/** At least those of the page, in no order. */
+const newest = (sql: Sql, filter: UsageFilter, page: UsagePage) => sql`
+  select * from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)}
+  ${isOfMarkers(filter) ? inOrder(sql, page) : atLeastNewest(sql, page.limit)}`
 
 /** What few of an account's many calls are: of a run or an error, which have indexes, or in the hours whose sums have it. */
 function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
   if (filter.runId !== undefined || filter.errorCode !== undefined)
     return sql`
       with found as materialized (select * from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)})
-      ${selectRows(sql, sql`found`)} where true ${pageEnd(sql, page)}`
+      ${selectRows(sql, sql`found`)} ${inOrder(sql, page)}`
   const before = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
   return sql`
     with hours as materialized (${hoursWithCalls(sql, { ...filter, before, wanted: page.limit })}), found as materialized (
       select u.* from hours h cross join lateral (
-        select * from usage u where request_id >= h.first_id and request_id < h.end_id and opened_at >= h.hour
+        select * from usage u where ${fromCall(sql, sql`h.first_id`)} and ${beforeCall(sql, sql`h.end_id`)} and opened_at >= h.hour
           and opened_at < h.hour + interval '1 hour' and ${matching(sql, filter)} offset 0
       ) u
     )
-    ${selectRows(sql, sql`found`)} where true ${pageEnd(sql, page)}`
+    ${selectRows(sql, sql`found`)} where true ${afterPlace(sql, page)} ${inOrder(sql, page)}`
 }
 
 /** When a call arrived, to the millisecond; undefined of what is no request id. */

@@ -90,6 +90,40 @@ test("an index whose making was broken off is made anew", async () => {
   expect(await migrate(url, [...small, index])).toEqual([])
 })
 
+test("an index on a table with partitions is made beside those who write on each, and on those that come later", async () => {
+  const parted = {
+    name: "0003_parted.sql",
+    sql: `create table parted (n integer) partition by range (n);
+      create table parted_1 partition of parted for values from (0) to (10);
+      create table parted_2 partition of parted for values from (10) to (20);
+      insert into parted values (1), (2), (11), (11);`,
+  }
+  const index = {
+    name: "0004_index.sql",
+    sql: "-- Of all.\ncreate unique index concurrently if not exists parted_n on parted (n) where n > 0;",
+  }
+  await migrate(url, [...small, parted])
+  // Two rows of the second one are in its way.
+  expect(String(await migrate(url, [...small, parted, index]).catch((thrown: unknown) => thrown))).toContain(
+    "parted_2_parted_n",
+  )
+  await rows(url, "delete from parted_2 where ctid in (select max(ctid) from parted_2)")
+  await rows(url, "create table parted_3 partition of parted for values from (20) to (30)")
+  expect(await migrate(url, [...small, parted, index])).toEqual(["0004_index.sql"])
+  await rows(url, "create table parted_4 partition of parted for values from (30) to (40)")
+  expect(
+    await rows(
+      url,
+      `select c.relname as "table", i.indisvalid as valid from pg_index i join pg_class c on c.oid = i.indrelid
+        where c.relname like 'parted%' order by 1`,
+    ),
+  ).toEqual(["parted", "parted_1", "parted_2", "parted_3", "parted_4"].map((table) => ({ table, valid: true })))
+  expect(String(await rows(url, "insert into parted values (2)").catch((thrown: unknown) => thrown))).toContain(
+    "parted_1",
+  )
+  expect(await migrate(url, [...small, parted, index])).toEqual([])
+})
+
 test("a database from a later version is not touched by an earlier one", async () => {
   await migrate(url, small)
   const error = await migrate(url, small.slice(0, 1)).catch((thrown: unknown) => thrown)

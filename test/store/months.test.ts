@@ -1,6 +1,7 @@
 /** Records in months: where a call's is, what happens without its month, and a database that was there before there were months. */
 import { expect, test } from "bun:test"
-import { firstRequestId } from "../../src/http/edge.ts"
+import catalogue from "../../seeds/catalogue.json" with { type: "json" }
+import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import { openDatabase, type Sql } from "../../src/store/database.ts"
 import { migrate } from "../../src/store/migrate.ts"
 import { migrations } from "../../src/store/migrations/index.ts"
@@ -30,7 +31,7 @@ const until = (name: string) => migrations.filter((each) => each.name <= name)
 /** Tables of records that a question looks into. */
 async function looksInto(sql: Sql, condition: string): Promise<readonly string[]> {
   const plan = await sql.unsafe<{ "QUERY PLAN": string }[]>(`explain select charge_micro from usage where ${condition}`)
-  const found = plan.flatMap((row) => /\bon (usage_\w+)/.exec(row["QUERY PLAN"])?.[1] ?? [])
+  const found = plan.flatMap((row) => /(?<!Bitmap Index Scan )\bon (usage_\w+)/.exec(row["QUERY PLAN"])?.[1] ?? [])
   return [...new Set(found)].sort()
 }
 
@@ -109,4 +110,37 @@ test("a database with records keeps them, books through the migration, and has m
     await db.close()
     await direct.end()
   }
+})
+
+const RECORDS = 20_000
+const ACCOUNTS = 256
+
+test("a call of accounts that call in no order leaves at most 400 bytes, its entries in indexes included", async () => {
+  await using target = await openTestDatabase()
+  const { sql } = target
+  const ids = Array.from({ length: RECORDS }, (_, n) => newRequestId(monthMs(1) + n * 150))
+  const models = catalogue.models.map(({ model }) => model)
+  // One by one, as they come, with ids of full length; without the triggers, whose sums are not counted.
+  await sql.begin(async (one) => {
+    await one`set local session_replication_role = replica`
+    await one.unsafe(`
+      create function pg_temp.fill(ids text[], models text[]) returns void language plpgsql as $$
+      begin
+        for n in 1 .. cardinality(ids) loop
+          insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+            cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, first_token_ms,
+            duration_ms, cost_micro, member)
+          select ids[n], 0, rpad('acc_' || (hashint4(n) & ${ACCOUNTS - 1}), 25, 'x'), rpad('key_', 25, 'x'), 1, model, 'messages', true, 'ok', 1200, 300,
+            0, 0, 12345678, 0, 1, 1, 1, false, now(), 400, 2000, 2345678, 'first/' || model
+          from (select models[n % cardinality(models) + 1] as model) m;
+        end loop;
+      end $$`)
+    await one`select pg_temp.fill(${one.array(ids)}::text[], ${one.array(models)}::text[])`
+  })
+  // Without the pages that an index has while it is empty.
+  const [size] = await sql<{ bytes: number }[]>`
+    select (pg_relation_size(${tableOf(1)}::regclass) + sum(pg_relation_size(indexrelid)))::float8 / ${RECORDS} as bytes
+    from pg_index where indrelid = ${tableOf(1)}::regclass and pg_relation_size(indexrelid) > 16384`
+  expect(size?.bytes).toBeGreaterThan(300)
+  expect(size?.bytes).toBeLessThanOrEqual(400)
 })

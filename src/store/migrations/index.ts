@@ -78,6 +78,8 @@ import callsOfKeys from "./0095_calls_of_keys.sql" with { type: "text" }
 import recordsAreCharges from "./0096_records_are_charges.sql" with { type: "text" }
 import customerDays from "./0097_customer_days.sql" with { type: "text" }
 import noSpansWithoutCalls from "./0098_no_spans_without_calls.sql" with { type: "text" }
+import callsOfAccounts from "./0100_calls_of_accounts.sql" with { type: "text" }
+import narrowMonths from "./0101_narrow_months.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -172,4 +174,6 @@ export const migrations: readonly Migration[] = [
   { name: "0096_records_are_charges.sql", sql: recordsAreCharges },
   { name: "0097_customer_days.sql", sql: customerDays },
   { name: "0098_no_spans_without_calls.sql", sql: noSpansWithoutCalls },
+  { name: "0100_calls_of_accounts.sql", sql: callsOfAccounts },
+  { name: "0101_narrow_months.sql", sql: narrowMonths },
 ]

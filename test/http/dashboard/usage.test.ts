@@ -97,6 +97,24 @@ describe("the list", () => {
     expect(seen).toEqual(made.toReversed())
   })
 
+  test("has each call of one millisecond once, however long its pages are", async () => {
+    const { id, token } = await world.signUp()
+    const at = Date.parse("2026-11-20T05:00:00Z")
+    const made = Array.from({ length: 9 }, (_, n) => newRequestId(at + Math.floor(n / 4)))
+    for (const requestId of made) await world.called(id, { requestId, at: "2026-11-20T05:00:00Z" })
+    for (const limit of [1, 2, 3, 5, 9]) {
+      const seen: string[] = []
+      let query: string | undefined = `?limit=${limit}`
+      while (query !== undefined) {
+        const { data, next_cursor } = await list(token, query)
+        expect(data.length).toBeLessThanOrEqual(limit)
+        seen.push(...data.map((row: { request_id: string }) => row.request_id))
+        query = next_cursor === null ? undefined : `?limit=${limit}&cursor=${next_cursor}`
+      }
+      expect([limit, seen]).toEqual([limit, made.toSorted().toReversed()])
+    }
+  })
+
   test("has fifty rows unless told, and a cursor only if there are more", async () => {
     const { id, token } = await world.signUp()
     for (let n = 0; n < 50; n++) await world.called(id)
