@@ -4,7 +4,7 @@
  */
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
-import { besideGateways, openPayments, type Payments } from "./payments/open.ts"
+import { besideGateways, openPayments, type Payments } from "./payments/top-ups.ts"
 import { firstRequestId } from "./http/edge.ts"
 import { Daily } from "./reconciliation/daily.ts"
 import { differencesIn } from "./reconciliation/claim.ts"

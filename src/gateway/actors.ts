@@ -9,7 +9,7 @@ import type { LedgerCommand, LedgerView, Opening, Settled, Settlement } from "..
 import { type Share, whole } from "../../actors/share.ts"
 import type { AcquireReply, SlotCaller, SlotsCommand, SlotsForecast, SlotsView } from "../../actors/slots.ts"
 import type { Failure } from "../failure/failure.ts"
-import { actorAsk } from "./actor-ask.ts"
+import { actorAsk } from "./lease-driver.ts"
 import type { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import type { Micro } from "../../actors/money/micro.ts"

@@ -1,15 +1,34 @@
 /**
- * Carries out what a leased purse begins, and starts actors that lease again after a crash. Every statement ends in one piece of news
- * for the purse. An error is news too, so no purse waits for a statement that has ended.
+ * Carries out what a leased purse begins, and starts actors that lease again after a crash. Every statement ends in one piece of
+ * news for the purse. An error is news too, so no purse waits for a statement that has ended. And what an ask of an actor is to
+ * a call.
  */
 import { Account, type AccountCommand } from "../../actors/account.ts"
-import type { Behaviour, Runtime } from "../../actors/kernel/actor.ts"
+import type { Behaviour, Outcome, Runtime } from "../../actors/kernel/actor.ts"
+import { Ask } from "../../actors/kernel/ask.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Growth, LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import type { ActorStore } from "../store/leases.ts"
+import { Failure } from "../failure/failure.ts"
 import { type BreakerPurses, ownerOf } from "../store/breakers.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
+import type { ActorStore } from "../store/leases.ts"
+
+export const actorAsk = <T>(): Ask<T, T | Failure> => new Ask(valueOf<T>)
+
+/** What an ask came to: a value, or a failure. */
+function valueOf<T>(outcome: Outcome<T>): T | Failure {
+  if (outcome.kind === "ok") return outcome.value
+  if (outcome.kind === "unknown") {
+    // A turn ends at once; what is not answered in time waits for a lease to grow, and so for the database.
+    return new Failure(outcome.reason === "deadline" ? "dependency.database_unavailable" : "internal.error")
+  }
+  if (outcome.reason === "full" || outcome.reason === "late") return new Failure("gateway.capacity", { retryAfterS: 1 })
+  // An actor that cannot start, or not in time, waits for the database.
+  const waits = outcome.reason === "unavailable" && outcome.cause === undefined
+  if (waits || outcome.cause instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
+  return new Failure("internal.error")
+}
 
 export interface LeaseStatements {
   /** What is leased: a word for the log. */

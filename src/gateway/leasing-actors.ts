@@ -20,7 +20,7 @@ import type { EnterReply, RunRequest, RunCommand, RunView } from "../../actors/r
 import type { Share } from "../../actors/share.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { BreakerPurses, PurseLook } from "../store/breakers.ts"
-import { actorAsk } from "./actor-ask.ts"
+import { actorAsk } from "./lease-driver.ts"
 
 /** How long whoever has changed a key waits until the change is in force here. */
 const IN_FORCE_MS = 2_000

@@ -5,7 +5,7 @@
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
-import { IdleTimer } from "./idle-timer.ts"
+import { IdleTimer } from "./timeouts.ts"
 
 /**
  * The most that is passed to the connection at once. Bun buffers up to 16 KiB of a connection, the head included, and a larger

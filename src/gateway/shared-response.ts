@@ -3,7 +3,7 @@
  * the first byte. The call has a client as long as one reader is connected. Sizes in bytes.
  */
 import { type ClientOutbox, Outbox, type OutboxOptions, CHUNK_BYTES, type StreamConnection } from "./outbox.ts"
-import { IdleTimer } from "./idle-timer.ts"
+import { IdleTimer } from "./timeouts.ts"
 
 /** Concurrent readers, the first client included. */
 const MAX_READERS = 4

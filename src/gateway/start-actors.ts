@@ -24,11 +24,11 @@ import { DatabaseUnavailable } from "../store/database.ts"
 import { type Actors, GateActor, LedgerActor, ModelActors } from "./actors.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
 import {
+  leaseDriver,
   type LeaseStatements,
   type Restart,
   Restarts,
   START_AGAIN_MS,
-  leaseDriver,
   startAccount,
   startBreaker,
 } from "./lease-driver.ts"

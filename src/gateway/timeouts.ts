@@ -1,6 +1,7 @@
 /**
- * How long a call waits for its backends: for the first content, then for each silence, and for the whole. Only time in which
- * a backend is waited for counts as its silence. One timer for a call's life. Milliseconds of running time.
+ * The timers of a call, in milliseconds of running time. `Timeouts`: how long it waits for its backends, for the first content,
+ * then for each silence, and for the whole. Only time in which a backend is waited for counts as its silence. One timer for a
+ * call's life. `IdleTimer`: how long nothing has been written to its client.
  */
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { Failure, type FailureDetail } from "../failure/failure.ts"
@@ -121,5 +122,49 @@ export class Timeouts {
 
   #after(delayMs: number): Timer {
     return this.#clock.after(delayMs, () => this.#check())
+  }
+}
+
+export interface IdleTimerOptions {
+  readonly clock: Clock
+  readonly heartbeatMs: number
+  /** Run after each `heartbeatMs` without a write. */
+  readonly onIdle: () => void
+}
+
+export class IdleTimer {
+  readonly #options: IdleTimerOptions
+  #lastActivityAt = 0
+  #timer: Timer | undefined
+  #hasEnded = false
+
+  constructor(options: IdleTimerOptions) {
+    this.#options = options
+  }
+
+  /** Starts to measure. */
+  start(): void {
+    this.activity()
+    this.#schedule(this.#options.heartbeatMs)
+  }
+
+  /** Something was written. */
+  activity(): void {
+    this.#lastActivityAt = this.#options.clock.monotonic()
+  }
+
+  end(): void {
+    this.#hasEnded = true
+    this.#timer?.cancel()
+  }
+
+  #schedule(delayMs: number): void {
+    const { clock, heartbeatMs, onIdle } = this.#options
+    this.#timer = clock.wait(delayMs, () => {
+      const silentMs = clock.monotonic() - this.#lastActivityAt
+      if (silentMs + 1 >= heartbeatMs) onIdle()
+      const again = heartbeatMs - (clock.monotonic() - this.#lastActivityAt)
+      if (!this.#hasEnded) this.#schedule(Math.max(1, again))
+    })
   }
 }

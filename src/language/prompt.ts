@@ -1,8 +1,13 @@
 /**
- * The neutral language, request side: what is asked of a model, whatever format it came in or goes out in. It is used
- * only where the two differ; same format in and out keeps the body as it was. What one format can say and another
+ * The neutral language: what is asked of a model, whatever format it came in or goes out in, and what it answers. It is used
+ * only where the two formats differ; same format in and out keeps the body as it was. What one format can say and another
  * cannot is either here, and the encoder of the other refuses it, or it is harmless and listed in docs/formats.md.
+ *
+ * An answer is a stream of events, and the whole that they add up to. Events are of one answer (several choices exist only where
+ * both sides speak chat). Parts come one after another: a delta belongs to the part that began last, except that of a tool call,
+ * which says its index.
  */
+import type { Tokens } from "../../actors/money/price.ts"
 import type { JsonObject } from "./json.ts"
 
 export interface Prompt {
@@ -157,3 +162,45 @@ export interface Reasoning {
 
 /** How an instruction begins that one coding agent writes for its vendor alone. Its value changes, which defeats every other backend's cache. */
 export const BILLING_HEADER = "x-anthropic-billing-header"
+
+export type ModelEvent =
+  /** The backend has begun; its id for the answer, where it told one. */
+  | { readonly type: "start"; readonly id: string | undefined; readonly usage: Usage | undefined }
+  | { readonly type: "text-delta"; readonly text: string }
+  | { readonly type: "refusal-delta"; readonly text: string }
+  | { readonly type: "thinking-delta"; readonly text: string }
+  /** Seals the thinking before it, or stands alone (thinking that is not shown). */
+  | { readonly type: "thinking-seal"; readonly seal: Seal }
+  /** `index` counts the answer's tool calls from 0. */
+  | {
+      readonly type: "tool-call-start"
+      readonly index: number
+      readonly id: string
+      readonly name: string
+      readonly custom: boolean
+    }
+  | { readonly type: "tool-call-delta"; readonly index: number; readonly arguments: string }
+  /** Ends the part under way: the next delta of the same kind begins another one. */
+  | { readonly type: "part-end" }
+  | { readonly type: "finish"; readonly reason: FinishReason; readonly stopSequence: string | undefined }
+  /** Counts as far as they are known; a later one replaces an earlier one. */
+  | { readonly type: "usage"; readonly usage: Usage }
+  /** The backend's terminal event. */
+  | { readonly type: "end" }
+
+export type FinishReason = "stop" | "stop-sequence" | "length" | "tool-calls" | "content-filter" | "pause"
+
+/** For the client to see; what is charged is read by the backend format's own reader. */
+export interface Usage {
+  readonly tokens: Tokens
+  /** The part of `tokens.output` that was reasoning, where the backend tells. */
+  readonly reasoning: number | undefined
+}
+
+export interface ModelReply {
+  readonly id: string | undefined
+  readonly parts: readonly AssistantPart[]
+  readonly finish: FinishReason
+  readonly stopSequence: string | undefined
+  readonly usage: Usage | undefined
+}

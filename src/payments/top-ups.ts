@@ -1,15 +1,20 @@
 /**
  * Top-ups: opening one, and crediting it when its payment has come. The row is there before the provider is asked for a
  * QR code, so that no payment can arrive for a top-up that nobody knows.
+ * And all of payments, opened as the configuration has it.
  */
 import { nanoid } from "nanoid"
 import { micro, type Micro, MICRO_PER_RUPIAH, zero } from "../../actors/money/micro.ts"
+import type { Config } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
+import type { Database } from "../store/database.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
-import type { PaymentProblem, PaymentProblemStore } from "../store/operator/payments.ts"
-import { type Breakdown, OPEN_AT_ONCE, type TopUp, type TopUpStore } from "../store/top-ups.ts"
-import { type PaymentNotice, type PaymentProvider, wholeRupiah } from "./provider.ts"
-import type { Refunds } from "./refunds.ts"
+import { type PaymentProblem, type PaymentProblemStore, paymentProblemStore } from "../store/operator/payments.ts"
+import { refundStore } from "../store/refunds.ts"
+import { type Breakdown, OPEN_AT_ONCE, type TopUp, type TopUpStore, topUpStore } from "../store/top-ups.ts"
+import { midtransProvider } from "./midtrans.ts"
+import { type PaymentNotice, type PaymentProvider, simulatedProvider, wholeRupiah } from "./provider.ts"
+import { Refunds, type RefundsParts } from "./refunds.ts"
 
 export interface FeeRate {
   /** Hundredths of a percent of the balance purchased. */
@@ -56,7 +61,7 @@ function fee(amount: Micro, rate: FeeRate): Micro {
 const TOP_UP_MINUTES = 15
 
 /** Tells whoever holds the account's balance to look again; may come more than once for one payment. */
-export type Credited = (accountId: string, topUpId: string) => void
+type Credited = (accountId: string, topUpId: string) => void
 
 /** Asked before the database is: what cannot be an id names nothing. */
 export const isTopUpId = (text: string): boolean => /^top_[A-Za-z0-9_-]{1,40}$/.test(text)
@@ -197,3 +202,58 @@ export class TopUps {
 }
 
 type Askable = Required<Pick<PaymentProvider, "id" | "readStatus">>
+
+export interface Payments {
+  readonly store: TopUpStore
+  readonly topUps: TopUps
+  readonly refunds: Refunds
+  /** Makes the charges. */
+  readonly provider: PaymentProvider
+  readonly providers: readonly PaymentProvider[]
+}
+
+/** Whoever must hear of what was booked. */
+export interface PaymentPorts extends Pick<RefundsParts, "recall" | "changed"> {
+  readonly credited: Credited
+}
+
+export function openPayments(config: Config, database: Database, ports: PaymentPorts): Payments {
+  const providers = [
+    simulatedProvider({ secret: config.PAYMENT_SIMULATED_SECRET }),
+    midtransProvider({ serverKey: config.MIDTRANS_SERVER_KEY, baseUrl: config.MIDTRANS_BASE_URL }),
+  ]
+  const provider = providers.find(({ id }) => id === config.PAYMENT_PROVIDER)
+  if (provider === undefined) throw new Error(`no payment provider ${config.PAYMENT_PROVIDER}`)
+  const store = topUpStore(database)
+  const problems = paymentProblemStore(database)
+  const { recall, changed, credited } = ports
+  const refunds = new Refunds({ store: refundStore(database), topUps: store, providers, problems, recall, changed })
+  const topUps = new TopUps({
+    store,
+    problems,
+    provider,
+    providers,
+    fees: {
+      service: { basisPoints: config.PAYMENT_SERVICE_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_SERVICE_FEE_RP) },
+      payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_FEE_RP) },
+    },
+    credited,
+    refunds,
+  })
+  return { store, topUps, refunds, provider, providers }
+}
+
+const rupiah = (amount: number) => micro(BigInt(amount) * MICRO_PER_RUPIAH)
+
+/** Stands for a process that asks for money and has none of its own; it sorts before all of them. */
+const ASKER = "-"
+
+/** Of a command beside the gateways, which hear of it from the database. A lost notice is harmless: each looks again by itself. */
+export const besideGateways = (database: Database): PaymentPorts => ({
+  credited: () => {},
+  changed: () => {},
+  recall(accountId, amount) {
+    const notice = `short account ${accountId} ${ASKER} ${amount}`
+    database.run((sql) => sql`select pg_notify('loket', ${notice})`).catch(() => {})
+  },
+})

@@ -3,7 +3,7 @@
  * and then it goes on as it came, for a client of the same format, or by way of the neutral language, for one of another.
  */
 import type { Tokens } from "../../actors/money/price.ts"
-import type { ModelEvent } from "../language/event.ts"
+import type { ModelEvent } from "../language/prompt.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Endpoint } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"

@@ -4,9 +4,8 @@
  * format's own backend none (exchange.ts). Everything is pure: bytes and objects in, bytes and objects out.
  */
 import type { Tokens } from "../../actors/money/price.ts"
-import type { ModelEvent, ModelReply } from "../language/event.ts"
+import type { ModelEvent, ModelReply, Prompt } from "../language/prompt.ts"
 import type { JsonObject } from "../language/json.ts"
-import type { Prompt } from "../language/prompt.ts"
 import type { Endpoint, Forwarding, ModelRequest, Target } from "../language/request.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { Allowance } from "./fields.ts"

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type TimeoutReason, type TimeoutLimits, Timeouts } from "../../src/gateway/timeouts.ts"
+import { type TimeoutLimits, type TimeoutReason, Timeouts } from "../../src/gateway/timeouts.ts"
 import { connectionFault } from "../../src/upstream/client.ts"
 
 const limits: TimeoutLimits = { upstreamStartMs: 100_000, upstreamIdleMs: 10_000, upstreamAnswerMs: 1_000_000 }

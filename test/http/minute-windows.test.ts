@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { type Share, whole } from "../../actors/share.ts"
-import { MinuteRateLimiter } from "../../src/http/minute-windows.ts"
+import { MinuteRateLimiter } from "../../src/http/dry-runs.ts"
 
 test("so many of one name within any minute, of each name by itself", () => {
   let now = 1_000

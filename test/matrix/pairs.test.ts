@@ -4,9 +4,17 @@
  */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ModelEvent, ModelReply, FinishReason } from "../../src/language/event.ts"
+import type {
+  AssistantPart,
+  FinishReason,
+  ModelEvent,
+  ModelReply,
+  Prompt,
+  Tool,
+  Turn,
+  UserPart,
+} from "../../src/language/prompt.ts"
 import type { JsonObject } from "../../src/language/json.ts"
-import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../src/language/prompt.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"

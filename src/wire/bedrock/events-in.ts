@@ -4,8 +4,7 @@
  */
 import { type Json, type JsonObject, filled, isObject, isText } from "../../language/json.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
-import type { ModelEvent } from "../../language/event.ts"
-import type { Prompt } from "../../language/prompt.ts"
+import type { ModelEvent, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import { CallReader, NARROW, toolNames } from "../shared/tools.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"

@@ -3,8 +3,7 @@
  */
 import { type Json, type JsonObject, filled, isObject, isText, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { FinishReason, ModelReply, Usage } from "../../language/event.ts"
-import type { AssistantPart, Prompt } from "../../language/prompt.ts"
+import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
 import type { Gatherer, Reply } from "../format.ts"
 import { freeText, NARROW, toolNames, type ToolNames } from "../shared/tools.ts"
 import { tokensFromDisjoint, plausibleTokens } from "../tokens.ts"

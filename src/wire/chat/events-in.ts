@@ -4,8 +4,7 @@
  * than one is never asked for there. Then what an answer says of its end, read and written.
  */
 import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
-import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
-import type { Prompt } from "../../language/prompt.ts"
+import type { FinishReason, ModelEvent, Prompt, Usage } from "../../language/prompt.ts"
 import type { BackendStream, ClientView } from "../format.ts"
 import { ChunkStream, END_MARK, usageTokens } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"

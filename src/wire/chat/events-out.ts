@@ -5,7 +5,7 @@
  * key is `error`, then the end mark (gateway-api.md, "Events" 4).
  */
 import { unreachable } from "../../../actors/unreachable.ts"
-import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
+import type { FinishReason, ModelEvent, Usage } from "../../language/prompt.ts"
 import type { JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder, SentStep } from "../format.ts"
 import { encodeSse } from "../sse.ts"

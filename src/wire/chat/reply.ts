@@ -3,9 +3,8 @@
  * language, its first choice, the only one that is asked for there; and written for a chat client.
  */
 import { Failure } from "../../failure/failure.ts"
-import type { ModelReply } from "../../language/event.ts"
+import type { AssistantPart, ModelReply, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
-import type { AssistantPart, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { usageSearches, usageTokens } from "../shared/chunks.ts"

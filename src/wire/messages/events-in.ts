@@ -5,8 +5,7 @@
  */
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
-import type { ModelEvent } from "../../language/event.ts"
-import type { Prompt } from "../../language/prompt.ts"
+import type { ModelEvent, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"

@@ -4,9 +4,8 @@
  * `message_delta` says for the whole truth. A failure is the format's own `error` event (decisions §6, §12.8).
  */
 import type { Failure } from "../../failure/failure.ts"
-import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
+import type { FinishReason, ModelEvent, Seal, Usage } from "../../language/prompt.ts"
 import { isObject, type JsonObject } from "../../language/json.ts"
-import type { Seal } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
 import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../format.ts"
 import { encodeSse, messagesErrorType, messageWithHint } from "../sse.ts"

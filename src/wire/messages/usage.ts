@@ -3,7 +3,7 @@
  * counts twice: the prompt in `message_start`, and all that is known by then, cumulatively, in each `message_delta`. And why it ended, in this format's words and back.
  */
 import type { Tokens } from "../../../actors/money/price.ts"
-import type { FinishReason, Usage } from "../../language/event.ts"
+import type { FinishReason, Usage } from "../../language/prompt.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { boundedSearches, reportedSearches, tokensFromDisjoint } from "../tokens.ts"
 import { SEARCH_TOOL } from "./server-tools-blocks.ts"

@@ -6,9 +6,8 @@
  */
 import { failureOf, finishOf, hasContent, isSearchItem, replyUsage, usageTokens } from "./reply.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
-import type { ModelEvent } from "../../language/event.ts"
+import type { AssistantPart, ModelEvent, Prompt } from "../../language/prompt.ts"
 import { isObject, type Json, type JsonObject } from "../../language/json.ts"
-import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"

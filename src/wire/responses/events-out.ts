@@ -5,7 +5,7 @@
  */
 import { unreachable } from "../../../actors/unreachable.ts"
 import type { Failure } from "../../failure/failure.ts"
-import type { FinishReason, ModelEvent, Usage } from "../../language/event.ts"
+import type { FinishReason, ModelEvent, Usage } from "../../language/prompt.ts"
 import type { Json, JsonObject } from "../../language/json.ts"
 import type { AnswerView, EventEncoder, FailureContext, SentStep, StreamPosition } from "../format.ts"
 import { encodeSse, openErrorType, streamCode, messageWithHint } from "../sse.ts"

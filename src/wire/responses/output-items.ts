@@ -2,9 +2,8 @@
  * What a client's answer consists of: the items of its output and the response around them. A stream tells each item
  * twice and the whole again at its end, a reply tells it once; all come from here.
  */
-import type { FinishReason, Usage } from "../../language/event.ts"
+import type { FinishReason, Seal, Usage } from "../../language/prompt.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { Seal } from "../../language/prompt.ts"
 import type { AnswerView } from "../format.ts"
 import { clientNames, type ToolName } from "./tools.ts"
 

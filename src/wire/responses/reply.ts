@@ -4,9 +4,8 @@
  * ended at its limit; any other status but `completed` is none, whatever the HTTP status said. Then what an answer says of its end, and of its tokens.
  */
 import { Failure } from "../../failure/failure.ts"
-import type { FinishReason, ModelReply, Usage } from "../../language/event.ts"
+import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { AssistantPart, Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { boundedSearches, plausibleTokens, tokensFromInclusive } from "../tokens.ts"

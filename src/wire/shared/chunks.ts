@@ -5,7 +5,7 @@
  */
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Failure } from "../../failure/failure.ts"
-import type { ModelEvent } from "../../language/event.ts"
+import type { ModelEvent } from "../../language/prompt.ts"
 import { type Json, type JsonObject, filled, isObject, present } from "../../language/json.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning, FailureContext } from "../format.ts"

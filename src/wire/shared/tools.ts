@@ -5,9 +5,8 @@
  * needs nothing but the prompt, so whoever reads the answer finds the way back without any state, and a name is written alike in
  * every turn of a conversation (a backend's cache depends on it).
  */
-import type { ModelEvent } from "../../language/event.ts"
+import type { ModelEvent, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { type Json, type JsonObject, isObject, readText } from "../../language/json.ts"
-import type { Prompt, ToolCallPart } from "../../language/prompt.ts"
 
 /** Lengths, in characters. */
 export interface NameLimits {

@@ -1,7 +1,7 @@
 /** `/operator/profit` and exchange rates by the API; and that nothing of what calls cost is anywhere that a customer looks. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readExchangeRates } from "../../../src/catalogue/exchange.ts"
-import { type ExchangeOutcome, readExchangeSource } from "../../../src/server/exchange-rates.ts"
+import { type ExchangeOutcome, readExchangeSource } from "../../../src/server/chores.ts"
 import { openDatabase } from "../../../src/store/database.ts"
 import { exchangeRateStore, type ExchangeRateStore } from "../../../src/store/operator/exchange-rates.ts"
 import { changeRole } from "../../../src/store/operator/role.ts"

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { ModelEvent } from "../../../src/language/event.ts"
+import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { converseFormat } from "../../../src/wire/bedrock/format.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"

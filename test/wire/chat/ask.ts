@@ -1,8 +1,14 @@
 /** Requests and prompts for the tests of the chat codec, and what an answer's events add up to. */
 import { expect } from "bun:test"
-import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
+import type {
+  AssistantPart,
+  FinishReason,
+  ModelEvent,
+  ModelReply,
+  Prompt,
+  Usage,
+} from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import type { AssistantPart, Prompt } from "../../../src/language/prompt.ts"
 import type { Forwarding, ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"

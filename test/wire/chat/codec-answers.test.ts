@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
+import type { FinishReason, ModelEvent, ModelReply } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { chatFormat } from "../../../src/wire/chat/format.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"

@@ -1,7 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import type { ModelEvent, ModelReply } from "../../../src/language/event.ts"
+import type { ModelEvent, ModelReply, Prompt } from "../../../src/language/prompt.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import type { Prompt } from "../../../src/language/prompt.ts"
 import { chatFormat } from "../../../src/wire/chat/format.ts"
 import type { SseEvent } from "../../../src/wire/sse.ts"
 import { decodeAll, fixture, oneByteEach, parse } from "../replay.ts"

@@ -1,14 +1,17 @@
 /** What holds for every answer and every prompt: that it survives the way out and back. */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
 import type {
   AssistantPart,
   Effort,
+  FinishReason,
+  ModelEvent,
+  ModelReply,
   Prompt,
   TextPart,
   ToolResultPart,
   Turn,
+  Usage,
   UserPart,
 } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"

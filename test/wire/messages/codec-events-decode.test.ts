@@ -1,6 +1,6 @@
 /** Recorded streams and answers of messages backends as events and answers of the neutral language. */
 import { describe, expect, test } from "bun:test"
-import type { ModelEvent } from "../../../src/language/event.ts"
+import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"

@@ -1,6 +1,6 @@
 /** Events as the stream, and answers as the message, that a client of this format reads. */
 import { describe, expect, test } from "bun:test"
-import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
+import type { FinishReason, ModelEvent, ModelReply } from "../../../src/language/prompt.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { request, stream, usage, view } from "./samples.ts"

@@ -1,9 +1,17 @@
 /** What holds for every answer and every prompt that this format can say. */
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ModelEvent, ModelReply, FinishReason } from "../../../src/language/event.ts"
+import type {
+  AssistantPart,
+  FinishReason,
+  ModelEvent,
+  ModelReply,
+  Prompt,
+  TextPart,
+  Turn,
+  UserPart,
+} from "../../../src/language/prompt.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import type { AssistantPart, Prompt, TextPart, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { decodeRequest } from "../../../src/wire/messages/request.ts"

@@ -1,7 +1,7 @@
 /** The vendor's own SDK reads what the encoder writes: streamed and whole, over real HTTP. */
 import Anthropic, { APIError } from "@anthropic-ai/sdk"
 import { afterAll, expect, test } from "bun:test"
-import type { ModelEvent } from "../../../src/language/event.ts"
+import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"

@@ -1,7 +1,6 @@
 /** What the tests of the messages codec begin from. */
-import type { ModelEvent, ModelReply, Usage } from "../../../src/language/event.ts"
+import type { AssistantPart, ModelEvent, ModelReply, Prompt, Tool, Turn, Usage } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import type { AssistantPart, Prompt, Tool, Turn } from "../../../src/language/prompt.ts"
 import type { Forwarding, ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"
@@ -124,7 +123,7 @@ function parse(text: string): SseEvent[] {
 export const read = (text: string, asked: Prompt = prompt()): ModelEvent[] =>
   decodeAll(messagesFormat.backend.stream({ model: "", includeUsage: true }, asked), parse(text))
 
-/** What events add up to, by the rules of src/language/event.ts. */
+/** What events add up to, by the rules of src/language/prompt.ts. */
 export function summed(events: readonly ModelEvent[]): ModelReply {
   const parts: AssistantPart[] = []
   const tools = new Map<number, number>()

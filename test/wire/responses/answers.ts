@@ -1,7 +1,6 @@
 /** Answers in the neutral language: what a sequence of events adds up to, and answers to try out. */
 import * as fc from "fast-check"
-import type { ModelEvent, ModelReply, FinishReason, Usage } from "../../../src/language/event.ts"
-import type { AssistantPart } from "../../../src/language/prompt.ts"
+import type { AssistantPart, FinishReason, ModelEvent, ModelReply, Usage } from "../../../src/language/prompt.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"

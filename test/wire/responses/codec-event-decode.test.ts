@@ -1,6 +1,6 @@
 /** Recorded streams of responses backends, as neutral events. */
 import { describe, expect, test } from "bun:test"
-import type { ModelEvent } from "../../../src/language/event.ts"
+import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"

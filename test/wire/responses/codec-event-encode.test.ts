@@ -1,7 +1,7 @@
 /** What a client of the responses format is sent, as its own SDK takes it. */
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
-import type { ModelEvent } from "../../../src/language/event.ts"
+import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"

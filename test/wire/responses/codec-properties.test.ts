@@ -1,9 +1,8 @@
 /** What goes out in this format and comes back is the same; and every stream that is written is whole. */
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { ModelEvent } from "../../../src/language/event.ts"
+import type { AssistantPart, ModelEvent, Prompt, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
-import type { AssistantPart, Prompt, Tool, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { decodeRequest } from "../../../src/wire/responses/request.ts"
 import { bytesOf, parse, readers, sent, view } from "../replay.ts"
