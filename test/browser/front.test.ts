@@ -1,6 +1,6 @@
 /** The pages for visitors in a browser: they stand before any script, fast on a slow phone, and the calculator calculates. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { formatRupiah } from "../../src/dashboard/i18n/numbers.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/figures.ts"
 import { readCatalogueFile } from "../../src/catalogue/seed-files.ts"
 import { seedCatalogue } from "../../src/store/catalogue.ts"
 import { type BrowserWorld, everyLook, openBrowser, type Visit } from "./harness.ts"

@@ -1,6 +1,6 @@
 /** Topping up, as a person does it: amount, QR code, payment, receipt. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { formatRupiah } from "../../src/dashboard/i18n/numbers.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/figures.ts"
 import type { Person } from "../gateway/harness.ts"
 import { caller, makeOperator } from "../http/operator/operator.ts"
 import { type BrowserWorld, eventually, everyLook, openBrowser, type Visit } from "./harness.ts"

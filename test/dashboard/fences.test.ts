@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, property, string } from "fast-check"
-import { codeIn, piecesIn } from "../../src/dashboard/pages/playground/fences.ts"
+import { codeIn, piecesIn } from "../../src/dashboard/pages/playground/exchanges.tsx"
 
 const text = (text: string) => ({ type: "text", language: "", text })
 const code = (text: string, language = "") => ({ type: "code", language, text })

@@ -1,7 +1,7 @@
 /** The page for visitors at `/`: what it says, that its call works, and that asking for it again and again is cheap. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { request } from "node:http"
-import { formatRupiah } from "../../src/dashboard/i18n/numbers.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/figures.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 let gateway: TestGateway

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, constantFrom, property } from "fast-check"
-import { formatRupiah, momentText, parseMoment, parseRupiah, parseWhole } from "../../src/dashboard/i18n/numbers.ts"
+import { formatRupiah, momentText, parseMoment, parseRupiah, parseWhole } from "../../src/dashboard/i18n/figures.ts"
 
 test.each([
   ["50000", 50_000_000_000n, 50_000_000_000n],

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, property } from "fast-check"
-import { formatRupiah } from "../../src/dashboard/i18n/numbers.ts"
+import { formatRupiah } from "../../src/dashboard/i18n/figures.ts"
 
 const NBSP = "\u00A0"
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { timeZonesWith, zoneMatches } from "../../src/dashboard/pages/settings/browser.ts"
+import { timeZonesWith, zoneMatches } from "../../src/dashboard/api/browser.ts"
 
 const found = (query: string, language: "id" | "en") =>
   timeZonesWith("Asia/Jakarta").filter((zone) => zoneMatches(zone, query, language))

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, constantFrom, date, property } from "fast-check"
-import { instantOf, wallTimeIn } from "../../src/dashboard/i18n/time.ts"
+import { instantOf, wallTimeIn } from "../../src/dashboard/i18n/figures.ts"
 
 test.each([
   ["2026-11-21T10:15:30", "Asia/Jakarta", "2026-11-21T03:15:30Z"],

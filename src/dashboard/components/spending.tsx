@@ -3,7 +3,7 @@
  */
 import { api, unwrap } from "../api/client.ts"
 import { type Language, texts } from "../i18n/language.tsx"
-import { amountText, parseRupiah } from "../i18n/numbers.ts"
+import { amountText, parseRupiah } from "../i18n/figures.ts"
 import { ConfirmDialog } from "./dialog.tsx"
 import { Choice, TextField } from "./form.tsx"
 

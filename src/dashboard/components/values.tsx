@@ -5,7 +5,7 @@
 import type { ReactNode } from "react"
 import type { CatalogueModel } from "../api/queries.ts"
 import { useFormat, texts } from "../i18n/language.tsx"
-import type { RupiahForm } from "../i18n/numbers.ts"
+import type { RupiahForm } from "../i18n/figures.ts"
 import { useComponentText } from "./text.ts"
 
 interface MoneyProps {

@@ -4,7 +4,7 @@
  * the browser's (`shell/appearance.tsx`).
  */
 import { createContext, type ReactNode, useContext, useEffect, useMemo } from "react"
-import { formatRupiah, type RupiahForm } from "./numbers.ts"
+import { formatRupiah, type RupiahForm } from "./figures.ts"
 
 export const languages = ["id", "en"] as const
 export type Language = (typeof languages)[number]

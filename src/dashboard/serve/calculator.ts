@@ -2,7 +2,7 @@
  * Runs in a visitor's browser and makes `front.ts`'s page better: sums follow the numbers as they are typed, the example can be
  * copied, and addresses are those that the browser knows (a proxy before the gateway may speak https where the gateway does not).
  */
-import { formatRupiah } from "../i18n/numbers.ts"
+import { formatRupiah } from "../i18n/figures.ts"
 import { MONTH_DAYS } from "../pages/models/choose.ts"
 
 const form = document.querySelector<HTMLFormElement>("form[data-language]")

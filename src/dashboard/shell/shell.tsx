@@ -8,8 +8,7 @@ import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
 import { ConnectionSign, Notices } from "./notices.tsx"
 import { useLanguage } from "../i18n/language.tsx"
-import { useSession } from "./session.tsx"
-import { AccountSwitcher } from "./account-notices.tsx"
+import { AccountSwitcher, useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 
 export function Shell({ children }: { readonly children: ReactNode }) {

@@ -14,7 +14,7 @@ import { Field, PasswordField, SelectField, Switch, TextField } from "../../../s
 import { Card, CodeBlock, Page, Stat, Stats, Tabs } from "../../../src/dashboard/components/layout.tsx"
 import { Money, Tag, UsageBar } from "../../../src/dashboard/components/values.tsx"
 import { useFormat, LanguageProvider } from "../../../src/dashboard/i18n/language.tsx"
-import { lastDays } from "../../../src/dashboard/i18n/time.ts"
+import { lastDays } from "../../../src/dashboard/i18n/figures.ts"
 
 const TODAY = "2026-11-21"
 const days = Array.from({ length: 14 }, (_, day) => `2026-11-${String(day + 8).padStart(2, "0")}`)

@@ -1,6 +1,6 @@
 /** The profit page, whose sums are summed again here from the records; exchange rates; and a price that is tried before it is saved. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { formatRupiah } from "../../../src/dashboard/i18n/numbers.ts"
+import { formatRupiah } from "../../../src/dashboard/i18n/figures.ts"
 import type { Person } from "../../gateway/harness.ts"
 import { eventually, everyLook } from "../harness.ts"
 import { openOperatorWorld, type OperatorWorld, say } from "./world.ts"

@@ -1,7 +1,7 @@
 /** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
 import type { BreakerSettings } from "../../components/spending.tsx"
 import type { ApiKey } from "../../api/queries.ts"
-import { amountText, parseRupiah, parseWhole } from "../../i18n/numbers.ts"
+import { amountText, parseRupiah, parseWhole } from "../../i18n/figures.ts"
 import { type CallFormat, callFormats } from "../../components/values.tsx"
 import type { Language } from "../../i18n/language.tsx"
 

@@ -15,7 +15,7 @@ import { Choice, Switch, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
-import { amountText } from "../../i18n/numbers.ts"
+import { amountText } from "../../i18n/figures.ts"
 import { BindingFields } from "./binding-fields.tsx"
 import type { Secret } from "./dialogs.tsx"
 import {

@@ -8,7 +8,7 @@ import { TextField } from "../../components/form.tsx"
 import { Facts } from "../../components/layout.tsx"
 import { formatName, Money, Tag } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
-import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/price-changes.tsx"
+import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/notices.tsx"
 import { costOf, MONTH_DAYS, perMillion, type RateName, rateNames } from "./choose.ts"
 
 interface ModelDrawerProps {

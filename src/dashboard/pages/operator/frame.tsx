@@ -16,7 +16,7 @@ import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
 import { useTimeZone } from "../../i18n/language.tsx"
-import { dayCount, dayIn, type Days, daysIn } from "../../i18n/time.ts"
+import { dayCount, dayIn, type Days, daysIn } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useOperatorText } from "./act-dialog.tsx"
 

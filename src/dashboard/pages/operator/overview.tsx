@@ -8,7 +8,7 @@ import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { type CallStatus, Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
-import { dayCount, type Days, daysOf } from "../../i18n/time.ts"
+import { dayCount, type Days, daysOf } from "../../i18n/figures.ts"
 import { OperatorPage, useDays } from "./frame.tsx"
 import { useOverviewText } from "./overview-text.ts"
 

@@ -6,7 +6,7 @@ import { DownloadLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { Card } from "../../components/layout.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
-import { deviceOf } from "./browser.ts"
+import { deviceOf } from "../../api/browser.ts"
 
 const ROWS = 20
 

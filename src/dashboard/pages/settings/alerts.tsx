@@ -12,7 +12,7 @@ import { Choice, TextField, Field } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useLanguage, texts } from "../../i18n/language.tsx"
-import { amountText, parseRupiah } from "../../i18n/numbers.ts"
+import { amountText, parseRupiah } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useSettingsText } from "./text.ts"
 

@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
-import { canUsePasskeys, makePasskey, passkeysQuery, proofOf, usePasskeyError } from "../../api/passkeys.ts"
+import { canUsePasskeys, deviceOf, makePasskey, passkeysQuery, proofOf, usePasskeyError } from "../../api/browser.ts"
 import { secondFactorQuery, useChange } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
@@ -11,7 +11,6 @@ import { formText, PasswordField, Refusal, TextField } from "../../components/fo
 import { Card } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
-import { deviceOf } from "./browser.ts"
 import {
   CodeField,
   Codes,

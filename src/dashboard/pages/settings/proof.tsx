@@ -2,7 +2,7 @@
  * What a change of second factors has in common: the proof that is asked for, the recovery codes that may come of it, the words.
  */
 import { useQuery, useQueryClient } from "@tanstack/react-query"
-import { passkeysQuery, usePasskeyError } from "../../api/passkeys.ts"
+import { passkeysQuery, usePasskeyError } from "../../api/browser.ts"
 import { secondFactorQuery } from "../../api/queries.ts"
 import { Button, CopyButton } from "../../components/button.tsx"
 import { Dialog, FormDialog } from "../../components/dialog.tsx"

@@ -11,7 +11,7 @@ import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useAccount, useSession } from "../../shell/session.tsx"
-import { deviceOf } from "./browser.ts"
+import { deviceOf } from "../../api/browser.ts"
 import { useSettingsText } from "./text.ts"
 
 /** As the server counts: code points, so that an emoji counts once. */

@@ -6,7 +6,7 @@ import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
 import { type CallFormat, callFormats } from "../../components/values.tsx"
 import { type CallStatus, callStatuses } from "../../components/values.tsx"
-import { dayCount, dayIn, type Days, daysIn, USUAL_DAYS } from "../../i18n/time.ts"
+import { dayCount, dayIn, type Days, daysIn, USUAL_DAYS } from "../../i18n/figures.ts"
 import { useTimeZone } from "../../i18n/language.tsx"
 
 export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const

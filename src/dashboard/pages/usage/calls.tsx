@@ -13,8 +13,7 @@ import { useFormat } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 import { type AddressedView, isFiltered, nothingFiltered } from "./address.ts"
 import { inputOf } from "./series.ts"
-import { callName, LONGEST } from "./call-list.ts"
-import { type Call, callsQuery, PAGE, useCallPages, useKeyName, useViewName } from "./data.ts"
+import { type Call, callName, callsQuery, LONGEST, PAGE, useCallPages, useKeyName, useViewName } from "./data.ts"
 import { useUsageText } from "./text.ts"
 
 export function Calls({ view, change, open }: AddressedView) {

@@ -11,9 +11,16 @@ import { Card, Facts } from "../../components/layout.tsx"
 import { formatName, Tag } from "../../components/values.tsx"
 import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
 import { type AddressedView, nothingFiltered } from "./address.ts"
-import { LONGEST } from "./call-list.ts"
+import {
+  LONGEST,
+  type RefusedCall,
+  refusedCallQuery,
+  refusedQuery,
+  useKeyName,
+  useRefusedPages,
+  useViewName,
+} from "./data.ts"
 import { Newest } from "./calls.tsx"
-import { type RefusedCall, refusedCallQuery, refusedQuery, useKeyName, useRefusedPages, useViewName } from "./data.ts"
 
 /** The message of an error code, in the page's language. */
 function useWords(): (call: Pick<RefusedCall, "code" | "error">) => string {

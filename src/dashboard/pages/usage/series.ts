@@ -1,7 +1,7 @@
 /** Sums over time as series of a chart: a value for each step, steps without calls included, and one series for each group. */
 import type { Series as ChartSeries } from "../../components/chart.tsx"
 import { TOLD_APART } from "../../components/values.tsx"
-import { dayCount, daysOf } from "../../i18n/time.ts"
+import { dayCount, daysOf } from "../../i18n/figures.ts"
 import type { Show, View } from "./address.ts"
 import type { Sum } from "./data.ts"
 import type { Format } from "../../i18n/language.tsx"

@@ -12,7 +12,7 @@ import { Refusal, TextField } from "../../components/form.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat, type Language, useLanguage } from "../../i18n/language.tsx"
-import { amountText, parseRupiah } from "../../i18n/numbers.ts"
+import { amountText, parseRupiah } from "../../i18n/figures.ts"
 import { useAccount, useMay } from "../../shell/session.tsx"
 import { useWalletText } from "./text.ts"
 import {

@@ -10,7 +10,7 @@ import { EmptyState, ErrorState, Skeleton, Stale } from "../../components/feedba
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat, useTimeZone } from "../../i18n/language.tsx"
-import { dayIn } from "../../i18n/time.ts"
+import { dayIn } from "../../i18n/figures.ts"
 import { useKeyName } from "../usage/data.ts"
 import { useStatementText } from "./text.ts"
 

@@ -1,5 +1,0 @@
-declare module "*.woff2" {
-  /** Its address. */
-  const url: string
-  export default url
-}
