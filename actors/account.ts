@@ -4,10 +4,9 @@
  * elsewhere, or a neighbour may have some to spare.
  */
 import type { Behaviour, Reply } from "./kernel/actor.ts"
-import type { HoldRequest, LeaseNews, LeasePorts, VersionedLease } from "./lease.ts"
+import type { HoldRequest, LeaseNews, LeasePorts, Settled, VersionedLease } from "./lease.ts"
 import { LeasedPurse } from "./leased-purse.ts"
 import type { Micro } from "./money/micro.ts"
-import type { Settled } from "./money/purse.ts"
 import { unreachable } from "./unreachable.ts"
 
 /** The id is the lease's epoch: charges are booked under it, while it is open. */

@@ -5,7 +5,7 @@
  * A circuit is closed while calls go through it. Errors open it; after a time it is half-open, and lets one call through at a time,
  * until one has come to something.
  */
-import { type Share, shareOf, whole } from "./share.ts"
+import { type Share, shareOf, whole } from "./lease.ts"
 import { type SlidingWindow, limited } from "./window.ts"
 
 const WINDOW_MS = 30_000

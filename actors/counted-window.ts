@@ -8,7 +8,7 @@
  *
  * While the counter is away, what it last said of the others still counts: they have used that much, whatever their shares are.
  */
-import type { Share } from "./share.ts"
+import type { Share } from "./lease.ts"
 import { unreachable } from "./unreachable.ts"
 import type { Amount, Counted, SlidingWindow, SharedBucket, WindowCounts, WindowView } from "./window.ts"
 

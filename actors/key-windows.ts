@@ -3,7 +3,7 @@
  * process has a share, unless one count is kept for all processes. Times are of the monotonic clock, in milliseconds.
  */
 import { CountedWindow, type CountNews, type Wait } from "./counted-window.ts"
-import type { Share } from "./share.ts"
+import type { Share } from "./lease.ts"
 import { SlidingWindow, type WindowCounts, type WindowView } from "./window.ts"
 
 export interface KeyLimits {

@@ -9,23 +9,22 @@ import type { Clock } from "./kernel/clock.ts"
 import { KeyCalendar } from "./period.ts"
 import {
   type CallUsage,
-  type CountReply,
   type Counting,
+  type CountReply,
   type KeyCommand,
   type KeyForecast,
   type KeyRecord,
   type KeyView,
   type LoadedKey,
+  Reads,
+  refusalOf,
   type Reservation,
   type ReserveReply,
-  refusalOf,
 } from "./key-record.ts"
 import { KeyWindows } from "./key-windows.ts"
-import type { LeaseNews } from "./lease.ts"
+import type { LeaseNews, Share } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { isWithin } from "./network.ts"
-import { Reads } from "./reads.ts"
-import type { Share } from "./share.ts"
 import { unreachable } from "./unreachable.ts"
 import type { WindowCounts } from "./window.ts"
 

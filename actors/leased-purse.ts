@@ -13,12 +13,13 @@ import {
   type LeaseNews,
   type LeasePorts,
   type LookAt,
+  Purse,
+  type Settled,
   type VersionedLease,
   type WaitingHold,
   WaitingHolds,
 } from "./lease.ts"
 import { larger, type Micro, micro, minus, notNegative, smaller, zero } from "./money/micro.ts"
-import { Purse, type Settled } from "./money/purse.ts"
 import { holdFrom } from "./money/price.ts"
 import { unreachable } from "./unreachable.ts"
 

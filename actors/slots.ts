@@ -8,7 +8,7 @@
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock, Timer } from "./kernel/clock.ts"
 import { Presence, Turns } from "./fair-queue.ts"
-import { type Share, shareOf, whole } from "./share.ts"
+import { type Share, shareOf, whole } from "./lease.ts"
 import { unreachable } from "./unreachable.ts"
 
 export type AcquireReply = { readonly kind: "acquired" } | { readonly kind: "full" }

@@ -7,7 +7,7 @@
  * The limit is the customer's; `share` is what this process may admit of it. An amount that is over the share and within
  * the limit is admitted when the window is empty: else no process would ever admit it.
  */
-import { type Share, shareOf, whole } from "./share.ts"
+import { type Share, shareOf, whole } from "./lease.ts"
 
 const WINDOW_MS = 60_000
 const BUCKETS = 61

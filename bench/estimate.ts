@@ -2,7 +2,7 @@
  * How long the token estimate takes per kilobyte of prompt, in microseconds, for texts of different kinds. Each is
  * measured over about a megabyte, after a warm-up, as the best of five runs.
  */
-import { estimateInputTokens } from "../src/wire/estimate/estimate.ts"
+import { estimateInputTokens } from "../src/wire/estimate.ts"
 
 const samples: Readonly<Record<string, string>> = {
   prose: "The old harbour had been quiet for years before the ferry came back, and nobody minded. ",

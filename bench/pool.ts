@@ -4,7 +4,7 @@
  */
 import { systemClock } from "../actors/kernel/clock.ts"
 import { hashOf, type PoolStatus, Ranking } from "../actors/pool.ts"
-import { whole } from "../actors/share.ts"
+import { whole } from "../actors/lease.ts"
 import { type BackendLimits, type Model, soleCredential } from "../src/catalogue/model.ts"
 import { Pools } from "../src/gateway/pools.ts"
 import { MemberSelector, Seat } from "../src/gateway/member-selector.ts"

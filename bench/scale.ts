@@ -7,7 +7,7 @@
  * counts is CPU a call and who waits for what. All gateways share the test core, the rest is on the other one. `SECONDS` is how
  * long each row is measured; `ONLY=many,hot,distance,limit` picks parts. With `REDIS_URL` limits are measured with it too.
  */
-import { ensureRequestLimit } from "../src/request-limit.ts"
+import { ensureRequestLimit } from "../src/own-process.ts"
 import { openDistance } from "../test/store/distance.ts"
 import { type Backend, startBackend } from "./backend.ts"
 import { type Child, LOAD_CORE, pinThisProcess } from "./child.ts"

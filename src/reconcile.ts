@@ -6,16 +6,16 @@ import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { besideGateways, openPayments, type Payments } from "./payments/top-ups.ts"
 import { firstRequestId } from "./http/edge.ts"
-import { Daily } from "./reconciliation/daily.ts"
-import { differencesIn } from "./reconciliation/claim.ts"
 import {
   CLAIM_MS,
+  Daily,
   type Progress,
   reconcile,
   type ReconcileParts,
   reportJson,
   reportText,
 } from "./reconciliation/reconcile.ts"
+import { differencesIn } from "./reconciliation/claim.ts"
 import { accountStore } from "./store/accounts.ts"
 import type { Database } from "./store/database.ts"
 import { openExisting } from "./store/open.ts"

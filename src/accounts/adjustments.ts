@@ -7,11 +7,10 @@
 import { domainToASCII } from "node:url"
 import { type Micro, minus, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
-import type { AllowanceStore } from "../store/allowances.ts"
+import type { AllowanceStore, TrialCreditStore, TrialDue } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import { adjust, type Adjustment } from "../store/operator/adjustments.ts"
 import type { Act } from "../store/operator/audit.ts"
-import type { TrialCreditStore, TrialDue } from "../store/trial-credits.ts"
 import { networkOf } from "./rate-limits.ts"
 
 interface AdjustmentsOptions {

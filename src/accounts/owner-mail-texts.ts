@@ -1,6 +1,5 @@
 /** What mails to owners say. A link's mail has the link, the others the address of the dashboard. */
-import type { OwnMailKind } from "../store/mail-kinds.ts"
-import type { Language } from "../store/account-settings.ts"
+import type { Language, OwnMailKind } from "../store/account-settings.ts"
 
 interface Text {
   readonly subject: string

@@ -7,10 +7,16 @@ import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import { type Mail, type Mailer, smtpMailer } from "../mail/mailer.ts"
 import { accountMailStore, type AccountMailStore } from "../store/account-mails.ts"
-import type { Language } from "../store/account-settings.ts"
+import {
+  type DueMail,
+  type InvitationOfMail,
+  isLink,
+  type Language,
+  type LinkKind,
+  type TellKind,
+} from "../store/account-settings.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
-import { type DueMail, type InvitationOfMail, type LinkKind, isLink, type TellKind } from "../store/mail-kinds.ts"
 import type { MemberRole } from "../store/members.ts"
 import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
 import { ownerMail } from "./owner-mail-texts.ts"

@@ -22,8 +22,7 @@ import { secondFactorStore } from "../store/second-factors.ts"
 import { topUpStore } from "../store/top-ups.ts"
 import * as beside from "./command.ts"
 import { command, CommandFailure } from "./command.ts"
-import { printKeys } from "./key.ts"
-import { printTopUps } from "./top-up.ts"
+import { printKeys, printTopUps } from "./keys-and-top-ups.ts"
 
 const { accountNamed, commandAct, minute, rp, sure, withDatabase } = beside
 const KEYS_SHOWN = 100

@@ -6,10 +6,9 @@ import { archiveCommand, migrateCommand, moveCommand, reconcileCommand } from ".
 import { backupCommand, restoreCommand } from "./backup.ts"
 import { CommandFailure } from "./command.ts"
 import { doctorCommand } from "./doctor/doctor.ts"
-import { keyCommand } from "./key.ts"
+import { keyCommand, topUpCommand } from "./keys-and-top-ups.ts"
 import { exchangeRateCommand, legalTextsCommand, operatorCommand, seedCommand } from "./set-up.ts"
 import { devCommand, startCommand, simulatorCommand } from "./serve.ts"
-import { topUpCommand } from "./top-up.ts"
 
 const WIDTH = 100
 

@@ -6,7 +6,7 @@
 import type { Actor, MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type { LedgerCommand, LedgerView, Opening, Settled, Settlement } from "../../actors/ledger.ts"
-import { type Share, whole } from "../../actors/share.ts"
+import { type Share, whole } from "../../actors/lease.ts"
 import type { AcquireReply, SlotCaller, SlotsCommand, SlotsForecast, SlotsView } from "../../actors/slots.ts"
 import type { Failure } from "../failure/failure.ts"
 import { actorAsk } from "./lease-driver.ts"

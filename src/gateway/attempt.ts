@@ -5,7 +5,7 @@
 import { bounded, type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import type { Offer } from "../catalogue/live.ts"
+import type { Offer } from "../catalogue/model.ts"
 import { type JsonObject, isObject, present } from "../language/json.ts"
 import { answerLimit, type ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"

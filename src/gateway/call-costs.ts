@@ -5,7 +5,7 @@
  */
 import { type Tokens, costOf, largestCost, noTokens, totalTokens } from "../../actors/money/price.ts"
 import { type Micro, plus, smaller, zero } from "../../actors/money/micro.ts"
-import type { LiveCatalogue, Offer } from "../catalogue/live.ts"
+import type { LiveCatalogue, Offer } from "../catalogue/model.ts"
 import type { ModelRequest } from "../language/request.ts"
 import type { Member } from "../upstream/providers.ts"
 

@@ -5,7 +5,7 @@
  */
 import { SpanKind } from "@opentelemetry/api"
 import type { Tokens } from "../../actors/money/price.ts"
-import type { Offer } from "../catalogue/live.ts"
+import type { Offer } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Trace, TraceSpan, Tracing } from "../traces/tracing.ts"
 import type { Member } from "../upstream/providers.ts"

@@ -5,7 +5,7 @@
  */
 import type { KeyRecord, Origin } from "../../actors/key-record.ts"
 import { Failure } from "../failure/failure.ts"
-import { idempotencyKeyOf } from "../idempotency-key.ts"
+import { idempotencyKeyOf } from "../store/idempotency-keys.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { authenticate, KeyRefused, rateHeaders } from "./authenticate.ts"
 import { Call, type CallParts } from "./call-actor.ts"

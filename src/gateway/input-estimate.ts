@@ -6,7 +6,7 @@ import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
-import { MAX_PAGES, PAGE_TOKENS } from "../wire/estimate/estimate.ts"
+import { MAX_PAGES, PAGE_TOKENS } from "../wire/estimate.ts"
 import type { Calibration, EstimateFactors } from "./estimate-factors.ts"
 import type { ParsedRequest } from "./parse-request.ts"
 

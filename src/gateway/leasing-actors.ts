@@ -5,19 +5,18 @@ import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
 import type {
   CallUsage,
-  CountReply,
   Counting,
+  CountReply,
   KeyCommand,
   KeyForecast,
   KeyView,
   Reservation,
   ReserveReply,
 } from "../../actors/key-record.ts"
-import type { HoldOutcome, HoldRequest, LeaseNews } from "../../actors/lease.ts"
+import type { HoldOutcome, HoldRequest, LeaseNews, Share } from "../../actors/lease.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { EnterReply, RunRequest, RunCommand, RunView } from "../../actors/run.ts"
-import type { Share } from "../../actors/share.ts"
 import type { Failure } from "../failure/failure.ts"
 import type { BreakerPurses, PurseLook } from "../store/breakers.ts"
 import { actorAsk } from "./lease-driver.ts"

@@ -5,7 +5,7 @@
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Capacity, Circuit, RetryBudget } from "../../actors/backend.ts"
 import { type Choice, type PoolStatus, Ranking } from "../../actors/pool.ts"
-import type { Share } from "../../actors/share.ts"
+import type { Share } from "../../actors/lease.ts"
 import type { BackendLimits, MemberSetting, MemberState, Model } from "../catalogue/model.ts"
 import type { Fault } from "../upstream/client.ts"
 import { type Backend, type Backends, type Member, membersOf } from "../upstream/providers.ts"

@@ -1,7 +1,7 @@
 /** Writes the response to one client: once a whole answer or the head of a stream, and then the rest of the stream (decisions §6). */
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
-import type { Offer } from "../catalogue/live.ts"
+import type { Offer } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { rerouteHeaders } from "./candidates.ts"

@@ -10,7 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { ModelRequest, WebSearchOptions } from "../language/request.ts"
 import type { Search } from "../search/searx.ts"
-import { estimateInputTokens } from "../wire/estimate/estimate.ts"
+import { estimateInputTokens } from "../wire/estimate.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import {
   type GatewayEnd,
@@ -19,7 +19,7 @@ import {
   turnOfReply,
   TurnReader,
 } from "../wire/messages/server-tools-answer.ts"
-import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/server-tools-blocks.ts"
+import { type FoundPage, type SearchErrorCode, searchId } from "../wire/messages/content.ts"
 import { type Admission, SEARCH_LOOP } from "./admit.ts"
 import {
   type AnsweredEnd,

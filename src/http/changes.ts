@@ -7,8 +7,15 @@ import { createHmac, createHash } from "node:crypto"
 import { nanoid } from "nanoid"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
-import { IDEMPOTENCY_KEY, idempotencyKeyOf, REPLAYED } from "../idempotency-key.ts"
-import type { ChangeName, Claim, Found, IdempotencyKeyStore } from "../store/idempotency-keys.ts"
+import {
+  type ChangeName,
+  type Claim,
+  type Found,
+  IDEMPOTENCY_KEY,
+  idempotencyKeyOf,
+  type IdempotencyKeyStore,
+  REPLAYED,
+} from "../store/idempotency-keys.ts"
 
 export interface Sent {
   readonly accountId: string

@@ -5,7 +5,7 @@
 import { Type } from "@sinclair/typebox"
 import type { KeyForecast } from "../../actors/key-record.ts"
 import { type Micro, microToJson, microToRupiah, minus, notNegative } from "../../actors/money/micro.ts"
-import type { Share } from "../../actors/share.ts"
+import type { Share } from "../../actors/lease.ts"
 import { SlidingWindow, type WindowView } from "../../actors/window.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"

@@ -4,7 +4,7 @@
  */
 import { Kind, type TSchema, Type } from "@sinclair/typebox"
 import { rolesThatMay } from "../accounts/members.ts"
-import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../idempotency-key.ts"
+import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../store/idempotency-keys.ts"
 import { memberRoles } from "../store/members.ts"
 import { errorBody } from "./edge.ts"
 import { type Credential, type Documented, tags } from "./route.ts"

@@ -4,8 +4,7 @@
  * larger than what anybody wants to hold.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import type { Ask } from "./ask.ts"
-import type { CacheUse } from "./prefix-cache.ts"
+import type { Ask, CacheUse } from "./ask.ts"
 import type { Script, UsageReport } from "./script.ts"
 
 export interface Answer {

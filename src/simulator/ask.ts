@@ -1,6 +1,12 @@
 /**
  * Reading what the three formats have in common in a request. Prompt tokens are counted as a quarter of the characters
  * in the prompt's strings, an image as a flat 1,000: honest enough to charge by, and cheap.
+ *
+ * Caches of prompt prefixes, of each credential and model apart, as the vendors keep and count them. The openai formats cache
+ * by themselves: what a prompt has in common with an earlier one, from 1,024 tokens in steps of 128. Messages caches where the
+ * client marks it, and looks for what is known up to 20 blocks before a mark. Either forgets after five minutes without use.
+ *
+ * A prefix is known by the hash of its texts; the cache forgets the oldest beyond a number of them.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
 
@@ -33,11 +39,11 @@ export interface Ask {
   readonly allToolResults: number
 }
 
-export const IMAGE_TOKENS = 1_000
-export const CHARACTERS_PER_TOKEN = 4
+const IMAGE_TOKENS = 1_000
+const CHARACTERS_PER_TOKEN = 4
 
 /** Whether a field's text is an image, or where one is. */
-export const isImage = (key: string): boolean => key === "data" || key === "url" || key === "image_url"
+const isImage = (key: string): boolean => key === "data" || key === "url" || key === "image_url"
 
 export const countTokens = (...prompt: readonly (Json | undefined)[]): number => {
   let characters = 0
@@ -101,4 +107,135 @@ export const readEnd = (
     } else toolResults += results
   }
   return { lastUserText, toolResults, allToolResults }
+}
+
+/** A part of a prompt, in the order in which a backend reads it: tools, instructions, what was said. */
+export interface PromptBlock {
+  readonly text: string
+  /** The client asks for the prompt to be cached up to here. */
+  readonly isMarked: boolean
+}
+
+/** How a format's prompts are cached. */
+export type Caching = "automatic" | "marked"
+
+/** Tokens. */
+export interface CacheUse {
+  readonly cached: number
+  readonly written: number
+}
+
+const MIN_TOKENS = 1_024
+const STEP_TOKENS = 128
+const LOOK_BACK = 20
+const MAX_MARKS = 4
+export const LIFE_MS = 300_000
+const MAX_PREFIXES = 500_000
+
+export class PrefixCaches {
+  /** When each prefix is forgotten, that which was used longest ago first. */
+  readonly #prefixes = new Map<bigint, number>()
+  readonly #most: number
+
+  constructor(most = MAX_PREFIXES) {
+    this.#most = most
+  }
+
+  /** What of a prompt is cached and what is written to the cache, where it is from now on. */
+  use(owner: string, blocks: readonly PromptBlock[], caching: Caching, nowMs: number): CacheUse {
+    const begin = Bun.hash.xxHash3(owner)
+    return caching === "automatic" ? this.#automatic(begin, blocks, nowMs) : this.#marked(begin, blocks, nowMs)
+  }
+
+  clear(): void {
+    this.#prefixes.clear()
+  }
+
+  #automatic(begin: bigint, blocks: readonly PromptBlock[], nowMs: number): CacheUse {
+    const text = blocks.map((block) => block.text).join("")
+    const step = STEP_TOKENS * CHARACTERS_PER_TOKEN
+    let prefix = begin
+    let cached = 0
+    let isKnown = true
+    for (let end = step; end <= text.length; end += step) {
+      prefix = Bun.hash.xxHash3(text.slice(end - step, end), prefix)
+      isKnown &&= this.#has(prefix, nowMs)
+      if (isKnown) cached += STEP_TOKENS
+      if (text.length >= MIN_TOKENS * CHARACTERS_PER_TOKEN) this.#keep(prefix, nowMs)
+    }
+    return { cached: cached < MIN_TOKENS ? 0 : cached, written: 0 }
+  }
+
+  #marked(begin: bigint, blocks: readonly PromptBlock[], nowMs: number): CacheUse {
+    let prefix = begin
+    let characters = 0
+    const ends = blocks.map(({ text }) => {
+      prefix = Bun.hash.xxHash3(text, prefix)
+      characters += text.length
+      return { prefix, tokens: Math.floor(characters / CHARACTERS_PER_TOKEN) }
+    })
+    const marks = blocks.flatMap(({ isMarked }, place) => (isMarked ? [place] : [])).slice(-MAX_MARKS)
+    const worth = (place: number) => (ends[place]?.tokens ?? 0) >= MIN_TOKENS
+    const known = marks
+      .flatMap((mark) => Array.from({ length: LOOK_BACK + 1 }, (_, back) => mark - back))
+      .flatMap((place) => ends.slice(place < 0 ? ends.length : place, place + 1))
+      .filter((end) => end.tokens >= MIN_TOKENS && this.#has(end.prefix, nowMs))
+      .toSorted((one, other) => other.tokens - one.tokens)[0]
+    if (known !== undefined) this.#keep(known.prefix, nowMs)
+    for (const mark of marks) {
+      const end = ends[mark]
+      if (end !== undefined && worth(mark)) this.#keep(end.prefix, nowMs)
+    }
+    const cached = known?.tokens ?? 0
+    const last = ends[marks.findLast(worth) ?? -1]
+    return { cached, written: Math.max(0, (last?.tokens ?? 0) - cached) }
+  }
+
+  #has(prefix: bigint, nowMs: number): boolean {
+    const until = this.#prefixes.get(prefix)
+    return until !== undefined && nowMs < until
+  }
+
+  #keep(prefix: bigint, nowMs: number): void {
+    this.#prefixes.delete(prefix)
+    this.#prefixes.set(prefix, nowMs + LIFE_MS)
+    if (this.#prefixes.size <= this.#most) return
+    const [oldest] = this.#prefixes.keys()
+    if (oldest !== undefined) this.#prefixes.delete(oldest)
+  }
+}
+
+/** Tools, instructions and items as blocks; `marked` where each says for itself whether it is cached. */
+export const blocksOf = (...parts: readonly (Json | undefined)[]): PromptBlock[] =>
+  parts.flatMap((part) => {
+    if (part === undefined || part === null) return []
+    return (Array.isArray(part) ? part : [part]).map((one) => ({
+      text: textsIn(one, ""),
+      isMarked: isObject(one) && isObject(one["cache_control"]),
+    }))
+  })
+
+/** The blocks of a conversation's messages, each behind the name of who said it. */
+export const saidBlocks = (messages: readonly JsonObject[]): PromptBlock[] =>
+  messages.flatMap(({ role, content }) =>
+    blocksOf(content).map(({ text, isMarked }, place) => ({
+      text: place === 0 ? `${textsIn(role, "")}${text}` : text,
+      isMarked,
+    })),
+  )
+
+/** The texts alone, for the same text may come as a string or as a part; an image stands for as much as it counts. */
+const textsIn = (value: Json | undefined, key: string): string => {
+  if (typeof value === "string") {
+    if (!isImage(key)) return value
+    return Bun.hash
+      .xxHash3(value)
+      .toString(36)
+      .padEnd(IMAGE_TOKENS * CHARACTERS_PER_TOKEN)
+  }
+  if (typeof value !== "object" || value === null) return ""
+  if (Array.isArray(value)) return value.map((item) => textsIn(item, key)).join("")
+  return Object.entries(value)
+    .map(([name, inner]) => (name === "type" || name === "cache_control" ? "" : textsIn(inner, name)))
+    .join("")
 }

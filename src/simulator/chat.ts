@@ -6,18 +6,19 @@ import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Answer, type ToolCall, whole, told, usageField } from "./answer.ts"
 import {
   type Ask,
+  blocksOf,
   countTokens,
   numberOf,
   objectOf,
   objects,
-  readEnd,
-  stringsOf,
-  textOf,
   promptsOf,
   promptTokens,
+  readEnd,
+  saidBlocks,
+  stringsOf,
+  textOf,
 } from "./ask.ts"
 import { type Frame, type SimulatedFormat, chatComplaints, openaiError, openaiStatus } from "./format.ts"
-import { blocksOf, saidBlocks } from "./prefix-cache.ts"
 
 const readAsk = (body: JsonObject): Ask | string => {
   if (!Array.isArray(body["messages"]) || body["messages"].length === 0) return "'messages' must be a non-empty array."

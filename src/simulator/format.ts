@@ -5,9 +5,8 @@
  */
 import type { JsonObject } from "../language/json.ts"
 import type { Answer } from "./answer.ts"
-import type { Ask } from "./ask.ts"
+import type { Ask, Caching, PromptBlock } from "./ask.ts"
 import type { Complaint } from "./fault.ts"
-import type { Caching, PromptBlock } from "./prefix-cache.ts"
 
 /** An answer as an error: the status that a vendor sends with it, and what it says. */
 export interface VendorError {

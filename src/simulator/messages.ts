@@ -5,9 +5,20 @@
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import { type Answer, type Deltas, whole, told, usageField } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, stringsOf, textOf } from "./ask.ts"
+import {
+  type Ask,
+  blocksOf,
+  countTokens,
+  numberOf,
+  objectOf,
+  objects,
+  type PromptBlock,
+  readEnd,
+  saidBlocks,
+  stringsOf,
+  textOf,
+} from "./ask.ts"
 import { type Frame, type SimulatedFormat, type VendorError, anthropicStatus, messagesComplaints } from "./format.ts"
-import { blocksOf, type PromptBlock, saidBlocks } from "./prefix-cache.ts"
 
 const readAsk = (body: JsonObject): Ask | string => {
   if (!Array.isArray(body["messages"]) || body["messages"].length === 0)

@@ -4,7 +4,7 @@
  */
 import type { Json, JsonObject } from "../language/json.ts"
 import { type Answer, type ToolCall, whole, told } from "./answer.ts"
-import { type Ask, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
+import { type Ask, blocksOf, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import {
   type AnswerStream,
   type Frame,
@@ -14,7 +14,6 @@ import {
   openaiStatus,
   responsesComplaints,
 } from "./format.ts"
-import { blocksOf } from "./prefix-cache.ts"
 
 const readAsk = (body: JsonObject): Ask | string => {
   const { input } = body

@@ -12,7 +12,7 @@ import type { SimulatedFormat } from "./format.ts"
 import { type Call, Journal, type OpenCall, parseScript, type Script, ScriptProblem, splitModel } from "./script.ts"
 import { messages } from "./messages.ts"
 import { Client, type Ending, play, sendBody, sendError } from "./play.ts"
-import { PrefixCaches } from "./prefix-cache.ts"
+import { PrefixCaches } from "./ask.ts"
 import { responses } from "./responses.ts"
 
 export interface SimulatorOptions {

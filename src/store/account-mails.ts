@@ -5,8 +5,18 @@
  */
 import { nanoid } from "nanoid"
 import type { MemberRole } from "./members.ts"
-import { type DueMail, isLink, type LinkKind, linkKinds, type MailKind, type OwnMailKind } from "./mail-kinds.ts"
-import { type Language, type OwnedKey, type OwnedKeyRow, toOwnedKey } from "./account-settings.ts"
+import {
+  type DueMail,
+  isLink,
+  type Language,
+  type LinkKind,
+  linkKinds,
+  type MailKind,
+  type OwnedKey,
+  type OwnedKeyRow,
+  type OwnMailKind,
+  toOwnedKey,
+} from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 

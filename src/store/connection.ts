@@ -6,7 +6,7 @@
 import postgres from "postgres"
 import { type Socket, connect } from "node:net"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { type Tls, takeTls } from "./hosts.ts"
+import { takeTls, type Tls } from "./hosts.ts"
 import { type Sql, teachArrays } from "./sql.ts"
 
 export interface ConnectionOptions {

@@ -1,11 +1,14 @@
-/** What backends charge, and exchange rates, as rows: versions by time, which are added and, once in force, never changed. */
-import type { Rounding } from "../../actors/money/price.ts"
+/**
+ * What backends charge, and exchange rates, as rows: versions by time, which are added and, once in force, never changed. And
+ * what was learnt of accounts whose calls cost the house more than was estimated.
+ */
 import { micro } from "../../actors/money/micro.ts"
+import type { Rounding } from "../../actors/money/price.ts"
 import { costOfSeed } from "../catalogue/exchange.ts"
 import { backendName, type CostVersion, type ExchangeRate } from "../catalogue/model.ts"
 import type { CatalogueFile } from "../catalogue/schema.ts"
 import type { BackendFormat } from "../language/request.ts"
-import type { Sql } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 
 /**
  * Parts of the statement that seeds: a cost that differs from the one in force becomes a version from `now`, or from its own
@@ -153,3 +156,43 @@ interface CostRow {
   readonly step_nano: bigint
   readonly effective_at: Date
 }
+
+interface FactorRow {
+  readonly accountId: string
+  readonly model: string
+  readonly part: "texts" | "documents"
+  readonly factor: number
+  readonly learntAt: number
+}
+
+/** Calls wait for a reading. */
+const READ_MS = 1_000
+const WRITE_MS = 5_000
+
+/** What was learnt of accounts whose calls cost the house more than was estimated (src/gateway/estimate-factors.ts). */
+export const estimateFactorStore = (database: Database) => ({
+  async read(accountId: string): Promise<readonly FactorRow[]> {
+    const rows = await database.run(
+      (sql) => sql<{ model: string; part: FactorRow["part"]; factor: number; learnt_at: Date }[]>`
+        select model, part, factor, learnt_at from estimate_factors where account_id = ${accountId}`,
+      { deadlineMs: READ_MS },
+    )
+    return rows.map(({ model, part, factor, learnt_at: at }) => ({
+      accountId,
+      model,
+      part,
+      factor,
+      learntAt: at.getTime(),
+    }))
+  },
+
+  async write({ accountId, model, part, factor, learntAt }: FactorRow): Promise<void> {
+    await database.run(
+      (sql) => sql`
+        insert into estimate_factors (account_id, model, part, factor, learnt_at)
+        values (${accountId}, ${model}, ${part}, ${factor}, ${new Date(learntAt)})
+        on conflict (account_id, model, part) do update set factor = excluded.factor, learnt_at = excluded.learnt_at`,
+      { deadlineMs: WRITE_MS, retry: true },
+    )
+  },
+})

@@ -6,9 +6,8 @@
 import postgres from "postgres"
 import { AsyncLocalStorage } from "node:async_hooks"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { type Blocker, Blockers } from "./blockers.ts"
+import { type Blocker, Blockers, Gate, type GateLoad } from "./gate.ts"
 import { type Connection, NoAnswer, within } from "./connection.ts"
-import { Gate, type GateLoad } from "./gate.ts"
 import { ServerRefused, Servers } from "./servers.ts"
 import type { Sql } from "./sql.ts"
 

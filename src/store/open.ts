@@ -5,7 +5,7 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
-import type { Blocker } from "./blockers.ts"
+import type { Blocker } from "./gate.ts"
 import { type Database, openDatabase } from "./database.ts"
 import { DataDirectoryInUse } from "./embedded/database-files.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
@@ -14,7 +14,7 @@ import { deniedOf, migrate, tableRights } from "./migrate.ts"
 import { proveSessions } from "./session-lock.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
 import { Servers } from "./servers.ts"
-import { Timelines } from "./timelines.ts"
+import { Timelines } from "./hosts.ts"
 
 export interface StoreParts {
   readonly config: Pick<Config, "DATABASE_URL" | "DATA_DIR" | "DATABASE_CONNECTIONS" | "EMBEDDED_SYNC">

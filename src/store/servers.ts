@@ -17,8 +17,7 @@ import {
   type ServerState,
   within,
 } from "./connection.ts"
-import { hostName, hostsOf } from "./hosts.ts"
-import { Timelines } from "./timelines.ts"
+import { hostName, hostsOf, Timelines } from "./hosts.ts"
 
 /** A server that must not be written to, or no server that may be. */
 export class ServerRefused extends Error {

@@ -13,7 +13,7 @@ import type { EncodedBody } from "../wire/exchange.ts"
 import { requestedBetas } from "../wire/shared/betas.ts"
 import { decompressed } from "./body.ts"
 import type { Backend } from "./providers.ts"
-import type { Offer } from "../catalogue/live.ts"
+import type { Offer } from "../catalogue/model.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { promptTooLongMessage } from "../wire/error-facts.ts"
 

@@ -20,8 +20,7 @@ import { classifyErrorObject } from "./backend-error.ts"
 import { readEndUser, readModel } from "./body.ts"
 import { type Allowance, fields, filterFields, NO_ALLOWANCE } from "./fields.ts"
 import type { BackendSide, ClientFormat, ClientSide, ClientView, Reply } from "./format.ts"
-import { plausibleTokens, tokensFromInclusive } from "./tokens.ts"
-import { textTokens } from "./estimate/text.ts"
+import { plausibleTokens, textTokens, tokensFromInclusive } from "./tokens.ts"
 
 // What embeddings and completions are asked with: a text, a list of texts, the token ids of one, or a list of such lists.
 // Token ids are checked and counted here, for they are no values as others are (src/wire/body.ts).

@@ -2,10 +2,9 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { Webhook } from "standardwebhooks"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { Deliveries, RETRY_DELAYS_MS } from "../../src/accounts/deliveries.ts"
+import { Deliveries, RETRY_DELAYS_MS, type WebhookNetwork } from "../../src/accounts/deliveries.ts"
 import { alertStore } from "../../src/store/alerts.ts"
 import { outbox } from "../../src/store/outbox.ts"
-import type { WebhookNetwork } from "../../src/webhooks/post.ts"
 import { openWorld, PASSWORD, type World } from "../http/dashboard/world.ts"
 import { HOST, PUBLIC, type Received, startReceiver } from "../webhooks/receiver.ts"
 

@@ -5,7 +5,7 @@ import type { ReserveReply } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
 import { calendarAt, type RunningPeriods } from "../../actors/period.ts"
-import { whole } from "../../actors/share.ts"
+import { whole } from "../../actors/lease.ts"
 import { plain, budget, key, movedTo, period, startsOf } from "./key-harness.ts"
 
 describe("a key's budget", () => {

@@ -4,9 +4,8 @@ import { Key } from "../../actors/key.ts"
 import type { CountReply, KeyCommand, KeyRecord, KeyView, LoadedKey, ReserveReply } from "../../actors/key-record.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/budget.ts"
-import type { LeaseNews } from "../../actors/lease.ts"
+import { type LeaseNews, whole } from "../../actors/lease.ts"
 import { calendarAt, carriedOver, type RunningPeriods, type SpendingPeriod } from "../../actors/period.ts"
-import { whole } from "../../actors/share.ts"
 import type { WindowCounts } from "../../actors/window.ts"
 
 export const plain: KeyRecord = {

@@ -3,7 +3,7 @@ import type { CountReply, LoadedKey } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { readNetwork } from "../../actors/network.ts"
 import { calendarAt } from "../../actors/period.ts"
-import { whole } from "../../actors/share.ts"
+import { whole } from "../../actors/lease.ts"
 import { budget, key, plain, startsOf, withSecret } from "./key-harness.ts"
 
 describe("a key that expires", () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { shareOf, whole } from "../../actors/share.ts"
+import { shareOf, whole } from "../../actors/lease.ts"
 
 const counts = fc.integer({ min: 1, max: 64 })
 const sharesOf = (limit: number, count: number) =>

@@ -19,11 +19,10 @@ import {
   type Settlement,
 } from "../../actors/ledger.ts"
 import type { Budget } from "../../actors/budget.ts"
-import type { LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
+import { type LeaseDriver, type LeaseNews, type VersionedLease, whole } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"
 import { calendarAt } from "../../actors/period.ts"
-import { whole } from "../../actors/share.ts"
 import { type AcquireReply, Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"
 import { flush, type World, world } from "../kernel/world.ts"
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { type Share, shareOf } from "../../actors/share.ts"
+import { type Share, shareOf } from "../../actors/lease.ts"
 import { SlidingWindow } from "../../actors/window.ts"
 
 const calls = fc.array(

@@ -1,7 +1,7 @@
 /** Faults in the copying of a database that is written to. */
 import type { Canary } from "./canary.ts"
 
-const backup = { file: "src/store/embedded/copy.ts", detector: "a backup" } as const
+const backup = { file: "src/store/embedded/open.ts", detector: "a backup" } as const
 
 export const backupCanaries: readonly Canary[] = [
   {

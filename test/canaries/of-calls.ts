@@ -8,9 +8,9 @@ const admit = { file: "src/gateway/admit.ts", detector: "worlds" } as const
 const tries = { file: "src/gateway/member-selector.ts", detector: "worlds" } as const
 const ledger = { file: "actors/ledger.ts", detector: "ledger" } as const
 const lane = { file: "actors/ledger-lane.ts", detector: "ledger" } as const
-const purse = { file: "actors/money/purse.ts", detector: "purse" } as const
+const purse = { file: "actors/lease.ts", detector: "purse" } as const
 
-const costing = { file: "src/catalogue/live.ts", detector: "costs" } as const
+const costing = { file: "src/catalogue/model.ts", detector: "costs" } as const
 
 export const callCanaries: readonly Canary[] = [
   {
@@ -347,7 +347,7 @@ export const callCanaries: readonly Canary[] = [
   {
     name: "a purse keeps what it gives back",
     means: "Two processes spend the same money.",
-    file: "actors/money/purse.ts",
+    file: "actors/lease.ts",
     find: "    this.#returned = plus(this.#returned, amount)\n",
     replace: "",
     detector: "leases",

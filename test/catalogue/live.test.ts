@@ -1,7 +1,6 @@
 import { expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
-import { LiveCatalogue } from "../../src/catalogue/live.ts"
-import type { Model, PriceVersion } from "../../src/catalogue/model.ts"
+import { LiveCatalogue, type Model, type PriceVersion } from "../../src/catalogue/model.ts"
 
 const HOUR_MS = 3_600_000
 const T = Date.UTC(2026, 10, 20)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { Offer } from "../../src/catalogue/live.ts"
+import type { Offer } from "../../src/catalogue/model.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
 import { connectionFault, withClientDetail } from "../../src/upstream/client.ts"
 import { classifyBackendError } from "../../src/wire/backend-error.ts"

@@ -6,7 +6,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Credential, Provider } from "../../src/catalogue/model.ts"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import { blocksOf, PrefixCaches, saidBlocks } from "../../src/simulator/prefix-cache.ts"
+import { blocksOf, PrefixCaches, saidBlocks } from "../../src/simulator/ask.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import { type Person, startTestGateway, type TestGateway } from "./harness.ts"
 

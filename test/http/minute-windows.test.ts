@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { type Share, whole } from "../../actors/share.ts"
+import { type Share, whole } from "../../actors/lease.ts"
 import { MinuteRateLimiter } from "../../src/http/dry-runs.ts"
 
 test("so many of one name within any minute, of each name by itself", () => {

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
-import { Purse } from "../../actors/money/purse.ts"
+import { Purse } from "../../actors/lease.ts"
 
 const amount: fc.Arbitrary<Micro> = fc.bigInt({ min: 0n, max: 200n }).map(micro)
 const requestId = fc.constantFrom("a", "b", "c", "d")

@@ -7,7 +7,7 @@
  */
 import { parseArgs } from "node:util"
 import { join } from "node:path"
-import { ensureRequestLimit } from "../../src/request-limit.ts"
+import { ensureRequestLimit } from "../../src/own-process.ts"
 import { Arena } from "./lib/arena.ts"
 import { campaign } from "./campaign.ts"
 import { rows } from "./table.ts"

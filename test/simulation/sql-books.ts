@@ -2,7 +2,7 @@
  * Books in a real database, kept by the product's own functions: what `model-books.ts` is held against. On the embedded
  * database, whose sessions are one, session locks are only remembered here, and nobody listens to notices.
  */
-import type { Growth, VersionedLease } from "../../actors/lease.ts"
+import type { Growth, Share, VersionedLease } from "../../actors/lease.ts"
 import type { KeyRecord, Spent } from "../../actors/key-record.ts"
 import type { AccountLease } from "../../actors/account.ts"
 import type { Batch } from "../../actors/ledger.ts"
@@ -10,7 +10,6 @@ import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import type { RunRecord } from "../../actors/run.ts"
-import type { Share } from "../../actors/share.ts"
 import { type AccountStore, accountStore } from "../../src/store/accounts.ts"
 import { apiKeyStore } from "../../src/store/api-keys.ts"
 import { unbound } from "../../src/store/key-rows.ts"

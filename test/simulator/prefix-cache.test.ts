@@ -1,7 +1,7 @@
 /** Prompts that are cached, as each format counts them. */
 import { describe, expect, test } from "bun:test"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import { LIFE_MS, PrefixCaches, type PromptBlock } from "../../src/simulator/prefix-cache.ts"
+import { LIFE_MS, PrefixCaches, type PromptBlock } from "../../src/simulator/ask.ts"
 import { startSimulator } from "../../src/simulator/simulator.ts"
 import { ask, at, eventsOf, type Format, simulatorForFile, stream } from "./ask.ts"
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { estimateFactorStore } from "../../src/store/estimate-factors.ts"
+import { estimateFactorStore } from "../../src/store/costs.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
 let database: TestDatabase

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test"
 import { openDatabase } from "../../src/store/database.ts"
-import { installationSecret } from "../../src/store/installation.ts"
+import { installationSecret } from "../../src/store/processes.ts"
 import { openTestDatabase } from "./harness.ts"
 
 test("the secret of an installation is made once, whoever starts first, and is another one elsewhere", async () => {

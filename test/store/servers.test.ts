@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { proveSessions, SessionsShared } from "../../src/store/session-lock.ts"
 import { Servers } from "../../src/store/servers.ts"
-import { Timelines } from "../../src/store/timelines.ts"
+import { Timelines } from "../../src/store/hosts.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
 
 let target: TestDatabase

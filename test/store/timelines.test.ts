@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from "bun:test"
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Timelines } from "../../src/store/timelines.ts"
+import { Timelines } from "../../src/store/hosts.ts"
 
 let directory: string
 beforeEach(() => {

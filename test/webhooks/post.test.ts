@@ -1,7 +1,7 @@
 /** An event posted to an address that a customer named, who may mean ill. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { isPublic, post, urlProblem } from "../../src/webhooks/post.ts"
+import { isPublic, post, urlProblem } from "../../src/accounts/deliveries.ts"
 import { HOST, PUBLIC, startReceiver } from "./receiver.ts"
 
 let receiver: Awaited<ReturnType<typeof startReceiver>>

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { createServer } from "node:https"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { isPublic, type WebhookNetwork } from "../../src/webhooks/post.ts"
+import { isPublic, type WebhookNetwork } from "../../src/accounts/deliveries.ts"
 
 export const HOST = "hooks.example.com"
 /** Of no host of ours, and public. */

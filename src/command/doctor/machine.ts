@@ -5,7 +5,7 @@ import { dirname, join, resolve } from "node:path"
 import { type Config, workersOf } from "../../config.ts"
 import { Descriptors } from "../../http/connection.ts"
 import { isDatabase } from "../../store/embedded/database-files.ts"
-import { codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
+import { codeOf, type Finding, look, messageOf, ok, wrong } from "../command.ts"
 
 export async function ports(config: Config): Promise<readonly Finding[]> {
   const { HOST, PORT, METRICS_PORT } = config

@@ -8,7 +8,7 @@ import { isLoopback } from "../../http/dashboard/session.ts"
 import { RedisConnection } from "../../redis/connection.ts"
 import { tracesAt } from "../../traces/collector.ts"
 import { collectorHeaders } from "../../traces/tracing.ts"
-import { codeOf, type Finding, look, messageOf, ok, wrong } from "./finding.ts"
+import { codeOf, type Finding, look, messageOf, ok, wrong } from "../command.ts"
 
 const CONNECT_MS = 3_000
 const SLOW_MS = 5

@@ -3,8 +3,8 @@ import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
 import { deniedOf, schemaState, tableRights } from "../../store/migrate.ts"
 import { archivesIn, damagedArchives } from "../../store/archives.ts"
-import { monthsOf } from "../../store/months.ts"
-import { type Finding, look, ok, wrong } from "./finding.ts"
+import { monthsOf } from "../../store/retention.ts"
+import { type Finding, look, ok, wrong } from "../command.ts"
 
 /** Asks only what needs no privilege, and stops where the rest would be guessed. */
 export async function schema(sql: Sql, user: string, dataDir: string): Promise<readonly Finding[]> {

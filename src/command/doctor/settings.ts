@@ -4,7 +4,7 @@ import { type Config, variableNames } from "../../config.ts"
 import { isLoopback } from "../../http/dashboard/session.ts"
 import type { Provider } from "../../catalogue/model.ts"
 import { LONGEST_BYTES, readLegalTexts } from "../../legal/texts.ts"
-import { type Finding, look, messageOf, ok, wrong } from "./finding.ts"
+import { type Finding, look, messageOf, ok, wrong } from "../command.ts"
 
 /** One line for each variable that cannot be read, as a start would say. */
 export const unreadable = (problems: readonly string[]): readonly Finding[] =>

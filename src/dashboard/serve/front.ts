@@ -4,10 +4,10 @@
  */
 import { Elysia } from "elysia"
 import { microToJson } from "../../../actors/money/micro.ts"
-import type { Offer } from "../../catalogue/live.ts"
+import type { Offer } from "../../catalogue/model.ts"
 import { cookieToken } from "../../http/dashboard/session.ts"
 import { edge } from "../../http/edge.ts"
-import { formatRupiah } from "../i18n/numbers.ts"
+import { formatRupiah } from "../i18n/figures.ts"
 import { costOf, MONTH_DAYS, perMillion } from "../pages/models/choose.ts"
 import { escaped, framed } from "./frame.ts"
 import { assets, BASE, KeptPage, type Language, languageOf, once, onceASecond, respond } from "./kept.ts"

@@ -3,13 +3,13 @@
  * whether it answers, and nothing of who is behind it: no provider, no member of its pool, no count, no cost.
  */
 import { Elysia } from "elysia"
-import type { LiveCatalogue } from "../../catalogue/live.ts"
+import type { LiveCatalogue } from "../../catalogue/model.ts"
 import { type BackendHealth, type BackendView, failureClasses } from "../../gateway/backend-health.ts"
 import type { PoolMember, Pools } from "../../gateway/pools.ts"
 import { edge } from "../../http/edge.ts"
 import { type Readiness, readyNow } from "../../http/health.ts"
 import type { NoteText, StatusNoteStore } from "../../store/operator/status-notes.ts"
-import { formatRupiah } from "../i18n/numbers.ts"
+import { formatRupiah } from "../i18n/figures.ts"
 import { perMillion } from "../pages/models/choose.ts"
 import { microToJson } from "../../../actors/money/micro.ts"
 import { escaped, framed } from "./frame.ts"

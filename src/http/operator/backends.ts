@@ -4,8 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import type { LiveCatalogue } from "../../catalogue/live.ts"
-import { MEMBER_STATES } from "../../catalogue/model.ts"
+import { type LiveCatalogue, MEMBER_STATES } from "../../catalogue/model.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type BackendHealth, type BackendView, failureClasses, HEALTH_MINUTES } from "../../gateway/backend-health.ts"
 import type { PoolMember, Pools } from "../../gateway/pools.ts"

@@ -8,10 +8,9 @@ import { PGlite, type PGliteOptions } from "@electric-sql/pglite"
 import initdbWasm from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" }
 import postgresData from "../../../node_modules/@electric-sql/pglite/dist/pglite.data" with { type: "file" }
 import postgresWasm from "../../../node_modules/@electric-sql/pglite/dist/pglite.wasm" with { type: "file" }
-import { Checkpoints, type CheckpointTerms } from "./checkpoints.ts"
+import { Checkpoints, type CheckpointTerms, SyncedFiles, syncedStart } from "./checkpoints.ts"
 import { isDatabase, sync, syncAll, wasStopped } from "./database-files.ts"
 import { listen, type Multiplexer } from "./multiplexer.ts"
-import { SyncedFiles, syncedStart } from "./synced-files.ts"
 
 export interface Start {
   /** Undefined: kept nowhere. */

@@ -6,7 +6,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
 import type { Gatherer, Reply } from "../format.ts"
 import { freeText, NARROW, toolNames, type ToolNames } from "../shared/tools.ts"
-import { tokensFromDisjoint, plausibleTokens } from "../tokens.ts"
+import { plausibleTokens, tokensFromDisjoint } from "../tokens.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { SseEvent } from "../sse.ts"
 

@@ -45,7 +45,7 @@ import {
   oneOf,
   type Shape,
 } from "../fields.ts"
-import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
+import { estimateInput, type InputEstimate } from "../estimate.ts"
 
 // The fields that travel: those of the format's own package (openai), what agents send back of earlier answers of other
 // vendors, and cache marks, which clients write here too. What routes, and what is priced by the call and not by the token, is

@@ -1,7 +1,12 @@
 /**
  * The messages and the system prompt of a messages request, and the cache marks in them. Blocks may sit inside of blocks (an
  * image in a tool's result), so every check of a block looks at the flat list of all of them that is handed back here.
+ *
+ * And a search in the format's own blocks: `server_tool_use`, `web_search_tool_result`, and the citations of what was found.
+ * `encrypted_content` is opaque to clients, who send it back; here it holds the excerpt, in an envelope that is no secret, because
+ * whoever has it could as well have written it.
  */
+import { Failure } from "../../failure/failure.ts"
 import {
   firstFailure,
   isObject,
@@ -16,7 +21,6 @@ import {
   shown,
 } from "../../language/json.ts"
 import type { CacheMark } from "../../language/prompt.ts"
-import { Failure } from "../../failure/failure.ts"
 
 /** `system` inside of `messages` came with version 2026-10-21. */
 const MESSAGE: MessageShape = { roles: ["user", "assistant", "system"], texts: ["text"], called: "block" }
@@ -68,3 +72,118 @@ export const cacheControl = (cache: CacheMark | undefined): JsonObject =>
   cache === undefined
     ? {}
     : { cache_control: { type: "ephemeral", ...(cache.ttl !== undefined && { ttl: cache.ttl }) } }
+
+export const SEARCH_TOOL = "web_search"
+
+/** The error codes of the vendor's SDK. */
+export type SearchErrorCode =
+  | "invalid_tool_input"
+  | "unavailable"
+  | "max_uses_exceeded"
+  | "too_many_requests"
+  | "query_too_long"
+
+export interface FoundPage {
+  readonly url: string
+  readonly title: string
+  readonly snippet: string
+  readonly published: string | undefined
+}
+
+/**
+ * Names the `place`th search of one turn of one call, counted from 0. The place tells, when the blocks come back, which
+ * searches the model asked for at once.
+ */
+export const searchId = (requestId: string, turn: number, place: number): string =>
+  `srvtoolu_${requestId.replace(/^req_/, "").replaceAll("-", "_")}_${turn}_${place}`
+
+/** Whether a search belongs to the turn of the one before it. An id of the vendor's own has no such ending. */
+export const continuesTurn = (id: string): boolean => /_\d_[1-9]\d*$/.test(id)
+
+export const searchBlock = (id: string, input: JsonObject): JsonObject => ({
+  type: "server_tool_use",
+  id,
+  name: SEARCH_TOOL,
+  input,
+  caller: { type: "direct" },
+})
+
+export const resultBlock = (id: string, found: readonly FoundPage[] | SearchErrorCode): JsonObject => ({
+  type: "web_search_tool_result",
+  tool_use_id: id,
+  content:
+    typeof found === "string"
+      ? { type: "web_search_tool_result_error", error_code: found }
+      : found.map(({ url, title, snippet, published }) => ({
+          type: "web_search_result",
+          url,
+          title,
+          encrypted_content: seal(snippet),
+          page_age: published ?? null,
+        })),
+  caller: { type: "direct" },
+})
+
+/** The same search as calls of a plain tool have it: what the backend is told. */
+export const plainCall = ({ id, input }: JsonObject): JsonObject => ({
+  type: "tool_use",
+  id: plainId(id),
+  name: SEARCH_TOOL,
+  input: isObject(input) ? input : {},
+})
+
+export function plainResult(id: Json | undefined, result: JsonObject | undefined, cited: boolean): JsonObject {
+  const plain = (content: Json, isError = false): JsonObject => ({
+    type: "tool_result",
+    tool_use_id: plainId(id),
+    content,
+    ...(isError && { is_error: true }),
+    ...(isObject(result?.["cache_control"]) && { cache_control: result["cache_control"] }),
+  })
+  const content = result?.["content"]
+  if (Array.isArray(content)) {
+    const pages = content.filter((page) => isObject(page)).map((page) => plainPage(page, cited))
+    return plain(pages.length > 0 ? pages : "Nothing was found.")
+  }
+  const code = isObject(content) ? content["error_code"] : undefined
+  return plain(typeof code === "string" ? `The search failed: ${code}.` : "The search was not run.", true)
+}
+
+function plainPage({ url, title, encrypted_content: sealed, page_age: age }: JsonObject, cited: boolean): JsonObject {
+  const source = typeof url === "string" ? url : ""
+  const name = typeof title === "string" && title !== "" ? title : source
+  const published = typeof age === "string" && age !== "" ? `Published: ${age}\n` : ""
+  // The vendor refuses a text without any.
+  const text = `${published}${unseal(sealed)}` || name || "No excerpt."
+  return {
+    type: "search_result",
+    source,
+    title: name,
+    content: [{ type: "text", text }],
+    ...(cited && { citations: { enabled: true } }),
+  }
+}
+
+const plainId = (id: Json | undefined): string => (typeof id === "string" ? id.replace(/^srvtoolu_/, "toolu_") : "")
+
+/** A citation of a page that the gateway found, in the words of the format's own web search. */
+export function webCitation(citation: JsonObject): JsonObject {
+  const { source, title, cited_text: text, search_result_index: result, start_block_index: block } = citation
+  return {
+    type: "web_search_result_location",
+    cited_text: text ?? "",
+    url: source ?? "",
+    title: title ?? null,
+    encrypted_index: seal(JSON.stringify([result ?? 0, block ?? 0])),
+  }
+}
+
+const SEAL = "loket1."
+
+const seal = (text: string): string => SEAL + Buffer.from(text).toString("base64")
+
+/** Empty for what another sealed: its address and title are all that can be told of it. */
+const unseal = (sealed: Json | undefined): string =>
+  typeof sealed === "string" && sealed.startsWith(SEAL)
+    ? Buffer.from(sealed.slice(SEAL.length), "base64").toString()
+    : ""

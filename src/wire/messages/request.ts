@@ -29,7 +29,7 @@ import {
 } from "../../language/request.ts"
 import { readModel, checkServiceTier, readEndUser, serviceTier } from "../body.ts"
 import { type Allowance, CACHE_MARK, fields, type Fields, filterFields, NO_ALLOWANCE, SIGNED } from "../fields.ts"
-import { estimateInput, type InputEstimate } from "../estimate/estimate.ts"
+import { estimateInput, type InputEstimate } from "../estimate.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
 import { lowerThinking } from "./thinking.ts"
 import { checkTools } from "./tools.ts"

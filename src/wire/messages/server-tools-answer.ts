@@ -8,14 +8,7 @@ import { Steps } from "../backend-stream.ts"
 import type { StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { GrowingBlocks } from "./reply.ts"
-import {
-  type FoundPage,
-  resultBlock,
-  SEARCH_TOOL,
-  searchBlock,
-  type SearchErrorCode,
-  webCitation,
-} from "./server-tools-blocks.ts"
+import { type FoundPage, resultBlock, SEARCH_TOOL, searchBlock, type SearchErrorCode, webCitation } from "./content.ts"
 import { promptUsage } from "./usage.ts"
 
 /** Reasons of this format for an end that the gateway itself makes. */

@@ -4,11 +4,10 @@
  * place. What a client sends back of earlier searches is said in the plain tool's words too.
  */
 import { family } from "../shared/betas.ts"
-import { readMessages } from "./content.ts"
+import { continuesTurn, plainCall, plainResult, readMessages, SEARCH_TOOL } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, misshapen, present, readCount, shown } from "../../language/json.ts"
 import type { WebSearchOptions } from "../../language/request.ts"
-import { continuesTurn, plainCall, plainResult, SEARCH_TOOL } from "./server-tools-blocks.ts"
 
 const isWebSearch = (tool: JsonObject): boolean => family(tool) === "web_search"
 

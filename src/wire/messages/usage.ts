@@ -6,7 +6,7 @@ import type { Tokens } from "../../../actors/money/price.ts"
 import type { FinishReason, Usage } from "../../language/prompt.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { boundedSearches, reportedSearches, tokensFromDisjoint } from "../tokens.ts"
-import { SEARCH_TOOL } from "./server-tools-blocks.ts"
+import { SEARCH_TOOL } from "./content.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined

@@ -11,7 +11,7 @@ import type { AnswerView, EventEncoder, FailureContext, SentStep, StreamPosition
 import { encodeSse, openErrorType, streamCode, messageWithHint } from "../sse.ts"
 import { Steps } from "../backend-stream.ts"
 import { CallWriter, MessageWriter, type Place, ReasoningWriter } from "./item-writers.ts"
-import { begun, callReader, endOf, type Identity, identityOf, responseObject } from "./output-items.ts"
+import { begun, callReader, endOf, type Identity, identityOf, responseObject } from "./items-out.ts"
 
 export const eventEncoder = (view: AnswerView): EventEncoder => new ResponseEncoder(view)
 

@@ -3,9 +3,8 @@ import type { ClientFormat } from "../format.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, failedReply, streamFailure } from "./events-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
-import { decodePrompt } from "./prompt-in.ts"
+import { decodePrompt, decodeRequest, encodeRequest } from "./request.ts"
 import { encodePrompt, MIN_ANSWER_TOKENS } from "./prompt-out.ts"
-import { decodeRequest, encodeRequest } from "./request.ts"
 
 export const responsesFormat: ClientFormat = {
   client: {

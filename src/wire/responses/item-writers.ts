@@ -11,13 +11,13 @@ import {
   contentPart,
   type ContentType,
   type Identity,
-  type ItemKind,
   itemId,
+  type ItemKind,
   messageItem,
   reasoningItem,
   type Status,
   summaryPart,
-} from "./output-items.ts"
+} from "./items-out.ts"
 
 /** Writes one event; its number is the writer's concern, not the item's. */
 export type Emit = (type: string, fields: JsonObject) => void

@@ -28,8 +28,7 @@ import type {
   UserPart,
 } from "../../language/prompt.ts"
 import { toolNames } from "../shared/tools.ts"
-import { readDataUrl } from "./items-out.ts"
-import { readSeal } from "./output-items.ts"
+import { readDataUrl, readSeal } from "./items-out.ts"
 import { flatName, nameOf, TOOL_NAMES, type ToolName } from "./tools.ts"
 
 const LEFT_OUT: readonly unknown[] = [

@@ -21,7 +21,7 @@ import {
   messageItem,
   reasoningItem,
   responseObject,
-} from "./output-items.ts"
+} from "./items-out.ts"
 import { eventType, type SseEvent } from "../sse.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 

@@ -10,7 +10,7 @@ import { type Json, type JsonObject, filled, isObject, present } from "../../lan
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning, FailureContext } from "../format.ts"
 import { encodeSse, openErrorType, type SseEvent, streamCode, messageWithHint } from "../sse.ts"
-import { reportedSearches, type Count, tokensFromInclusive, plausibleTokens } from "../tokens.ts"
+import { type Count, plausibleTokens, reportedSearches, tokensFromInclusive } from "../tokens.ts"
 
 export const END_MARK = "[DONE]"
 

@@ -8,7 +8,7 @@
  */
 import { cpSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
-import { type Module, type OpenFile, SyncedFiles } from "../../../src/store/embedded/synced-files.ts"
+import { type Module, type OpenFile, SyncedFiles } from "../../../src/store/embedded/checkpoints.ts"
 import type { Random } from "../../../actors/kernel/clock.ts"
 
 /** A file is named as it was at first: by its path if it was there before the recording. Paths are within the directory. */

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json } from "../../../src/language/json.ts"
-import { estimateInputTokens } from "../../../src/wire/estimate/estimate.ts"
-import { textTokens } from "../../../src/wire/estimate/text.ts"
+import { estimateInputTokens } from "../../../src/wire/estimate.ts"
+import { textTokens } from "../../../src/wire/tokens.ts"
 import { samples } from "./samples.ts"
 
 const prompt = (messages: Json, tools: Json = []): number =>

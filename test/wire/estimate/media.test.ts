@@ -1,13 +1,8 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json } from "../../../src/language/json.ts"
-import {
-  estimateInputTokens,
-  imageTokens,
-  LARGEST_IMAGE_TOKENS,
-  sentDocument,
-} from "../../../src/wire/estimate/estimate.ts"
-import { textTokens } from "../../../src/wire/estimate/text.ts"
+import { estimateInputTokens, imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate.ts"
+import { textTokens } from "../../../src/wire/tokens.ts"
 
 const be = (value: number, bytes: number): number[] =>
   Array.from({ length: bytes }, (_, at) => (value >>> (8 * (bytes - 1 - at))) & 0xff)

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { resultBlock, searchBlock, searchId } from "../../../src/wire/messages/server-tools-blocks.ts"
+import { resultBlock, searchBlock, searchId } from "../../../src/wire/messages/content.ts"
 import { expandHistory } from "../../../src/wire/messages/server-tools.ts"
 
 interface Said {

@@ -5,9 +5,9 @@
  *
  * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
  */
-import { type Json, type JsonObject, isObject } from "../../language/json.ts"
-import type { SentDocument, SentMedia } from "../../language/request.ts"
-import { textTokens } from "./text.ts"
+import { type Json, type JsonObject, isObject } from "../language/json.ts"
+import type { SentDocument, SentMedia } from "../language/request.ts"
+import { textTokens } from "./tokens.ts"
 
 interface Prompt {
   /** Messages or input items, or one text. */

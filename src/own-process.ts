@@ -1,7 +1,11 @@
 /**
- * What systemd is told of this process, where its unit says `Type=notify`: that it takes calls, that it stops, and by a sign from
- * the event loop at a third of `WatchdogSec` that it is neither frozen nor stuck in a turn (sd_notify(3), sd_watchdog_enabled(3)).
- * Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun itself cannot send.
+ * This process as the machine has it. What systemd is told of this process, where its unit says `Type=notify`: that it takes
+ * calls, that it stops, and by a sign from the event loop at a third of `WatchdogSec` that it is neither frozen nor stuck in a
+ * turn (sd_notify(3), sd_watchdog_enabled(3)). Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun
+ * itself cannot send.
+ *
+ * Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
+ * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
  */
 import { dlopen, ptr } from "bun:ffi"
 import type { Log } from "./log.ts"
@@ -74,3 +78,32 @@ const openLibc = () =>
     sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: "i64" },
     close: { args: ["i32"], returns: "i32" },
   }).symbols
+
+const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS"
+/** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
+const REQUESTS = "65535"
+
+export function ensureRequestLimit(): void {
+  if (process.env[VARIABLE] !== undefined) {
+    if (Number(process.env[VARIABLE]) < 1_024) {
+      throw new Error(`${VARIABLE} is ${process.env[VARIABLE]}; at least 1024 is needed for that many calls at once`)
+    }
+    return
+  }
+  if (process.execve === undefined)
+    throw new Error(`set ${VARIABLE}=${REQUESTS}; this platform cannot set it by itself`)
+  process.execve(process.execPath, [...ownCommand()], { ...environment(), [VARIABLE]: REQUESTS })
+}
+
+const environment = (): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  )
+
+/** How this process was started, to start it again: the program with its arguments, from source or compiled. */
+export function ownCommand(): readonly string[] {
+  const { execPath, execArgv, argv } = process
+  // In a compiled binary the second argument is the path inside it, which a new process adds by itself.
+  const compiled = argv[1]?.startsWith("/$bunfs/") === true
+  return [execPath, ...(compiled ? argv.slice(2) : [...execArgv, ...argv.slice(1)])]
+}

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { serviceManager } from "../src/systemd.ts"
+import { serviceManager } from "../src/own-process.ts"
 import { NotifySocket } from "./processes/notify-socket.ts"
 
 const warnings: string[] = []
