@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { languageOf } from "../../src/dashboard/serve/kept.ts"
-import { rendered } from "../../src/dashboard/serve/legal.ts"
+import { rendered } from "../../src/dashboard/serve/frame.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 const texts = mkdtempSync(join(tmpdir(), "loket-legal-"))

@@ -6,11 +6,6 @@ import { treaty } from "@elysiajs/eden/treaty2"
 import type { DashboardApi } from "../../http/dashboard/api.ts"
 import type { ErrorBody } from "../../http/edge.ts"
 
-/**
- * The one way in which the page sends. A change carries an `Idempotency-Key`, made anew for each change that a person means,
- * not for each time that it is sent: whether a lost one was carried out is not known, so it is sent again with the same key,
- * by itself twice, and by who presses again within ten minutes. Milliseconds.
- */
 interface Parts {
   readonly fetch: (input: string, init?: RequestInit) => Promise<Response>
   readonly now: () => number
@@ -38,6 +33,11 @@ const inPage: Parts = {
     [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join(""),
 }
 
+/**
+ * The one way in which the page sends. A change carries an `Idempotency-Key`, made anew for each change that a person means,
+ * not for each time that it is sent: whether a lost one was carried out is not known, so it is sent again with the same key,
+ * by itself twice, and by who presses again within ten minutes. Milliseconds.
+ */
 export function sender({ fetch, now, pause, newKey }: Parts = inPage) {
   /** Changes whose outcome is not known, by what would be sent. */
   const open = new Map<string, Intent>()

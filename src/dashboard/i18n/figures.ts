@@ -2,7 +2,7 @@
  * Amounts, whole numbers and dates as people read them, and as they type them into fields. Numbers have the digit groups of the
  * page's language: `12.345,67` in Indonesian, `12,345.67` in English. Dates are day/month/year in both.
  *
- * Calendar days and clock times in the account's time zone. A day is text, such as 2026-11-21: a `Date` would attach a time
+ * Then calendar days and clock times in the account's time zone. A day is text, such as 2026-11-21: a `Date` would attach a time
  * zone to it.
  */
 

@@ -9,9 +9,8 @@ import { type Json, openapiDocument, type OpenapiDocument } from "../../http/ope
 import { documented, tags } from "../../http/route.ts"
 import { anyObject, type Said } from "../../http/shapes.ts"
 import { indonesianFor } from "../components/text.ts"
-import { escaped, framed } from "./frame.ts"
+import { escaped, framed, languageQuery } from "./frame.ts"
 import { KeptPage, type Language, languageOf } from "./kept.ts"
-import { languageQuery } from "./legal.ts"
 
 /** Of all routes of the app, which are asked for when all have been added. */
 export const docsController = (

@@ -7,10 +7,9 @@ import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
 import { canUsePasskeys, signByPasskey, usePasskeyError } from "../../api/browser.ts"
 import { Button } from "../../components/button.tsx"
 import { ErrorState, useLate } from "../../components/feedback.tsx"
-import { formText, Refusal, TextField } from "../../components/form.tsx"
+import { AuthForm, type Credentials, formText, Refusal, TextField } from "../../components/form.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { useSession } from "../../shell/session.tsx"
-import { AuthForm, type Credentials } from "./auth-form.tsx"
 
 /** An answer that takes longer is delayed on purpose. */
 const LATE_MS = 1_500

@@ -8,12 +8,11 @@ import { api, ApiFailure, unwrap } from "../../api/client.ts"
 import { aboutQuery, useChange, lookAt } from "../../api/queries.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
-import { Refusal } from "../../components/form.tsx"
+import { AuthForm, type Credentials, Refusal } from "../../components/form.tsx"
 import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
 import { LegalList } from "../../components/layout.tsx"
 import { useSession } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
-import { AuthForm, type Credentials } from "./auth-form.tsx"
 
 const SHORTEST_PASSWORD = 10
 

@@ -9,7 +9,7 @@ import { SelectField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { type Format, useFormat } from "../../i18n/language.tsx"
-import { useBackendsText } from "./backends-text.ts"
+import { useBackendsText } from "./text.ts"
 import { at, useList, useParameter } from "./frame.tsx"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))

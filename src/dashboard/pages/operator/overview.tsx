@@ -10,7 +10,7 @@ import { type CallStatus, Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { dayCount, type Days, daysOf } from "../../i18n/figures.ts"
 import { OperatorPage, useDays } from "./frame.tsx"
-import { useOverviewText } from "./overview-text.ts"
+import { useOverviewText } from "./text.ts"
 
 const Chart = lazy(() => import("../../components/chart.tsx"))
 

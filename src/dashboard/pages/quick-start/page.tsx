@@ -2,7 +2,7 @@
 import { useQuery } from "@tanstack/react-query"
 import { useState } from "react"
 import { useSearchParams } from "wouter"
-import { useFreshKey } from "../../api/kept.ts"
+import { useFreshKey } from "../../api/browser.ts"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { CopyButton } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"

@@ -1,7 +1,7 @@
 /**
  * The queries of the usage page, with the filters of its address, and the names of keys, formats and series.
  *
- * A list of calls, the newest first. It is the newest page, which follows calls as they end, until somebody goes on to older
+ * Then the list of calls, the newest first. It is the newest page, which follows calls as they end, until somebody goes on to older
  * ones. Then it stays as it is, and says how many newer ones there are: rows do not move under a reader, and do not grow in
  * number.
  */
