@@ -16,7 +16,7 @@ import type { Marker } from "./candidates.ts"
 import * as records from "./call-records.ts"
 import * as settling from "./settle.ts"
 import type { CallEvent, State } from "./states.ts"
-import type { CallPlan } from "./input-estimate.ts"
+import type { CallPlan } from "./parse-request.ts"
 
 /** What booking needs of its call. */
 export interface BookedCall {

@@ -17,7 +17,7 @@ import type { End, TracedAttempts, Turn } from "./attempt.ts"
 import type { TracedBooking } from "./booking.ts"
 import type { FinishedCall } from "./ports.ts"
 import type { CallEvent, State } from "./states.ts"
-import type { CallPlan } from "./input-estimate.ts"
+import type { CallPlan } from "./parse-request.ts"
 
 /** Undefined for a call that is not sampled. `startedAt` in milliseconds since the epoch. */
 export function traceCall(

@@ -11,8 +11,8 @@ import { authenticate, KeyRefused, rateHeaders } from "./authenticate.ts"
 import { Call, type CallParts } from "./call-actor.ts"
 import { type CallTrace, traceCall } from "./call-trace.ts"
 import type { FallbackChain } from "./candidates.ts"
-import type { CallPlan } from "./input-estimate.ts"
-import { answerBytesOf, deliverBody } from "./large-answers.ts"
+import type { CallPlan } from "./parse-request.ts"
+import { answerBytesOf, deliverBody } from "./relay.ts"
 import type { Answer, StreamConnection } from "./outbox.ts"
 import {
   affordabilityByHold,

@@ -14,7 +14,7 @@ import { type CallContext, readAndPlan } from "./plan-call.ts"
 import { type BreakerForecast, forecastBreakers, refusalOfBreaker } from "./purses.ts"
 import { forecastRun, type RunForecast } from "./runs.ts"
 import type { Candidate, FallbackChain } from "./candidates.ts"
-import type { CallPlan } from "./input-estimate.ts"
+import type { CallPlan } from "./parse-request.ts"
 
 /** Each part is undefined where the call would be refused before it is known. */
 export interface Forecast {

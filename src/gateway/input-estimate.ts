@@ -1,14 +1,17 @@
 /**
- * Estimates a call's input tokens (decisions §13.4). The context window and the tokens per minute go by the likely number. The hold
- * covers at least `least`, and `most` where the balance allows it.
+ * Estimates a call's input tokens (decisions §13.4). The context window and the tokens per minute go by the likely number. The
+ * hold covers at least `least`, and `most` where the balance allows it.
+ *
+ * Then how far one account's input was over its estimate, where the house had to bear it: by model, and for documents apart from
+ * texts. Its next calls hold for as much more, so that what slipped through once does not do so again; the memory fades.
+ * Kept in the database, for a restart or a neighbour would not know of it otherwise.
  */
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
+import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Model } from "../catalogue/model.ts"
 import type { ModelRequest, SentDocument } from "../language/request.ts"
 import type { PdfReader } from "../pdf/reader.ts"
 import { MAX_PAGES, PAGE_TOKENS } from "../wire/estimate.ts"
-import type { Calibration, EstimateFactors } from "./estimate-factors.ts"
-import type { ParsedRequest } from "./parse-request.ts"
 
 export interface InputEstimate {
   readonly likely: number
@@ -19,11 +22,6 @@ export interface InputEstimate {
   /** The parts of `likely` before any factor. */
   readonly texts: number
   readonly documents: number
-}
-
-/** Everything that is known of a call before its admission. `request.inputTokens` is the likely number. */
-export interface CallPlan extends ParsedRequest {
-  readonly inputEstimate: InputEstimate
 }
 
 export interface InputEstimateTerms {
@@ -119,3 +117,143 @@ function sum(documents: readonly SentDocument[], count: (document: SentDocument)
   for (const document of documents) all += count(document)
   return all
 }
+
+export type EstimatedPart = "texts" | "documents"
+
+export interface EstimateFactor {
+  readonly accountId: string
+  readonly model: string
+  readonly part: EstimatedPart
+  readonly factor: number
+  /** Milliseconds since the epoch. */
+  readonly learntAt: number
+}
+
+export interface EstimateFactorStore {
+  read(accountId: string): Promise<readonly EstimateFactor[]>
+  /** One that is larger than what is there stands. */
+  write(factor: EstimateFactor): Promise<void>
+}
+
+/** What the parts of an estimate are to be multiplied by; 1 unless the account's calls were absorbed. */
+export type Factors = Readonly<Record<EstimatedPart, number>>
+
+/** Of what is over 1, half is forgotten in a week. */
+const HALF_LIFE_MS = 7 * 86_400_000
+/** What another process has learnt is heard of within this time. */
+const FRESH_MS = 30_000
+const MAX_ACCOUNTS = 10_000
+/** The estimator of texts is off by a part, never by a multiple. */
+const LARGEST: Factors = { texts: 4, documents: 1_000 }
+
+const UNCHANGED: Factors = { texts: 1, documents: 1 }
+
+interface Known {
+  readAt: number
+  reading: Promise<void> | undefined
+  readonly factors: Map<string, EstimateFactor>
+}
+
+export class EstimateFactors {
+  readonly #clock: Clock
+  readonly #store: EstimateFactorStore
+  /** The account that was asked for last stands last. */
+  readonly #accounts = new Map<string, Known>()
+
+  constructor(clock: Clock, store: EstimateFactorStore) {
+    this.#clock = clock
+    this.#store = store
+  }
+
+  /** As far as it is known here and now. */
+  known(accountId: string, model: string): Factors {
+    const known = this.#of(accountId)
+    if (!this.#isFresh(known)) void this.#refresh(accountId, known)
+    if (known.factors.size === 0) return UNCHANGED
+    const factor = (part: EstimatedPart) => this.#faded(known.factors.get(`${part} ${model}`))
+    return { texts: factor("texts"), documents: factor("documents") }
+  }
+
+  /** As the database knows it; as far as it is known here where that does not answer. */
+  async read(accountId: string, model: string): Promise<Factors> {
+    await this.#refresh(accountId, this.#of(accountId))
+    return this.known(accountId, model)
+  }
+
+  /** A part of an estimate came to `ratio` times what was estimated, and the house bore some of it. */
+  learn(accountId: string, model: string, part: EstimatedPart, ratio: number): void {
+    const { factors } = this.#of(accountId)
+    const factor = Math.min(ratio, LARGEST[part])
+    if (factor <= this.#faded(factors.get(`${part} ${model}`))) return
+    const learnt = { accountId, model, part, factor, learntAt: this.#clock.now() }
+    factors.set(`${part} ${model}`, learnt)
+    this.#store.write(learnt).catch(() => {})
+  }
+
+  #of(accountId: string): Known {
+    const known = this.#accounts.get(accountId) ?? { readAt: -Infinity, reading: undefined, factors: new Map() }
+    this.#accounts.delete(accountId)
+    this.#accounts.set(accountId, known)
+    if (this.#accounts.size > MAX_ACCOUNTS) {
+      const [oldest] = this.#accounts.keys()
+      if (oldest !== undefined) this.#accounts.delete(oldest)
+    }
+    return known
+  }
+
+  #isFresh({ readAt }: Known): boolean {
+    return this.#clock.monotonic() - readAt < FRESH_MS
+  }
+
+  #refresh(accountId: string, known: Known): Promise<void> {
+    if (this.#isFresh(known)) return Promise.resolve()
+    known.reading ??= this.#read(accountId, known).finally(() => (known.reading = undefined))
+    return known.reading
+  }
+
+  async #read(accountId: string, known: Known): Promise<void> {
+    try {
+      for (const one of await this.#store.read(accountId)) {
+        const key = `${one.part} ${one.model}`
+        if (this.#faded(one) > this.#faded(known.factors.get(key))) known.factors.set(key, one)
+      }
+      known.readAt = this.#clock.monotonic()
+    } catch {
+      // The call goes on with what is known here.
+    }
+  }
+
+  #faded(learnt: EstimateFactor | undefined): number {
+    if (learnt === undefined) return 1
+    const age = Math.max(0, this.#clock.now() - learnt.learntAt)
+    return 1 + (learnt.factor - 1) * 0.5 ** (age / HALF_LIFE_MS)
+  }
+}
+
+/**
+ * How far the estimator of input tokens is off for each model, learnt from what backends count. Model families cut text
+ * differently (one vendor's newest counts up to half more than another's), and an estimate that is under costs the house:
+ * the hold is too small. Factors only raise; each process learns its own.
+ */
+export class Calibration {
+  readonly #means = new Map<string, number>()
+
+  /** What an estimate for this model is to be multiplied by: 1 to 1.6. */
+  factor(model: string): number {
+    return Math.min(LARGEST_RATIO, Math.max(1, this.#means.get(model) ?? 1))
+  }
+
+  /** The estimate, before any factor, and what the backend counted of the same prompt. */
+  learn(model: string, estimated: number, counted: number): void {
+    // Short prompts say more of a backend's fixed additions than of its tokenizer.
+    if (estimated < SHORTEST || counted <= 0) return
+    const ratio = Math.min(LARGEST_RATIO, counted / estimated)
+    const mean = this.#means.get(model)
+    this.#means.set(model, mean === undefined ? ratio : mean + (ratio - mean) * WEIGHT)
+  }
+}
+
+const LARGEST_RATIO = 1.6
+const SHORTEST = 500
+/** Of the newest prompt in the running mean. */
+const WEIGHT = 0.05

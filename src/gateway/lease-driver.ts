@@ -1,11 +1,11 @@
 /**
  * Carries out what a leased purse begins, and starts actors that lease again after a crash. Every statement ends in one piece of
- * news for the purse. An error is news too, so no purse waits for a statement that has ended. And what an ask of an actor is to
- * a call.
+ * news for the purse. An error is news too, so no purse waits for a statement that has ended. And what an ask of an actor comes
+ * to for a call: the reply, or a failure.
  */
 import { Account, type AccountCommand } from "../../actors/account.ts"
 import type { Behaviour, Outcome, Runtime } from "../../actors/kernel/actor.ts"
-import { Ask } from "../../actors/kernel/ask.ts"
+import { Ask } from "../../actors/kernel/turns.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Growth, LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"

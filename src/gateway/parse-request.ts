@@ -17,6 +17,7 @@ import { type Exchange, exchange } from "../wire/exchange.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { requestedBetas } from "../wire/shared/betas.ts"
 import { missingFeature, modelRefused } from "./eligibility.ts"
+import type { InputEstimate } from "./input-estimate.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface ParsedRequest {
@@ -32,6 +33,11 @@ export interface ParsedRequest {
   readonly requestBytes: number
   /** To be called when the call has ended. */
   readonly release: () => void
+}
+
+/** Everything that is known of a call before its admission. `request.inputTokens` is the likely number. */
+export interface CallPlan extends ParsedRequest {
+  readonly inputEstimate: InputEstimate
 }
 
 /** Who sends a request, and what it says beside its body. */

@@ -180,7 +180,7 @@ const noRoom = (): Failure =>
 
 /**
  * The memory of request bodies, from reading until the call no longer needs them, and of responses that are large for their price
- * (large-answers.ts). An account may hold as many bytes as it leaves free for the others, so that a newcomer always finds room. An
+ * (relay.ts). An account may hold as many bytes as it leaves free for the others, so that a newcomer always finds room. An
  * eighth is reserved for accounts that hold little, so that many accounts that take all they can leave something for the others. A
  * body that does not fit is refused at once, because half a body is useless.
  */

@@ -5,7 +5,7 @@
 import type { AccountCommand } from "../../actors/account.ts"
 import { Actor, type Behaviour, type Runtime } from "../../actors/kernel/actor.ts"
 import { Registry, supervisor } from "../../actors/kernel/registry.ts"
-import type { Budget } from "../../actors/budget.ts"
+import type { Budget } from "../../actors/key-limits.ts"
 import { Key } from "../../actors/key.ts"
 import type { KeyCommand } from "../../actors/key-record.ts"
 import { Ledger, type LedgerCommand, type LedgerStore } from "../../actors/ledger.ts"

@@ -2,7 +2,7 @@
  * Reading what the three formats have in common in a request. Prompt tokens are counted as a quarter of the characters
  * in the prompt's strings, an image as a flat 1,000: honest enough to charge by, and cheap.
  *
- * Caches of prompt prefixes, of each credential and model apart, as the vendors keep and count them. The openai formats cache
+ * Then caches of prompt prefixes, of each credential and model apart, as the vendors keep and count them. The openai formats cache
  * by themselves: what a prompt has in common with an earlier one, from 1,024 tokens in steps of 128. Messages caches where the
  * client marks it, and looks for what is known up to 20 blocks before a mark. Either forgets after five minutes without use.
  *

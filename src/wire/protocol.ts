@@ -5,7 +5,7 @@
 import type { Failure } from "../failure/failure.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { BackendFormat, Endpoint } from "../language/request.ts"
-import { converseFormat } from "./bedrock/format.ts"
+import { converseFormat } from "./bedrock/converse.ts"
 import { bedrockFamily, type BedrockOperation, bedrockPath, refuseInvoke } from "./bedrock/invoke.ts"
 import { chatFormat } from "./chat/format.ts"
 import { completionsFormat } from "./completions.ts"

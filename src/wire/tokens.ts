@@ -1,5 +1,5 @@
 /**
- * Tokens of a text, estimated in one pass over its characters: nothing is cut out, looked up or kept, so a megabyte
+ * Tokens, estimated and counted. First of a text, estimated in one pass over its characters: nothing is cut out, looked up or kept, so a megabyte
  * takes a few milliseconds where a real tokenizer takes seventy and may be driven into quadratic time by its input.
  *
  * It follows how tokenizers split before they merge (words with the space before them, three digits, runs of
@@ -7,7 +7,7 @@
  * prose, code, JSON and base64, raised by a tenth, because being under costs the house and being over costs a client
  * only a part of its context window.
  *
- * From a backend's counts to the four priced buckets, in tokens. The one place that decides which counts can be read
+ * Then from a backend's counts to the four priced buckets, in tokens. The one place that decides which counts can be read
  * (decisions §12.20, §13.2): upstream usage is hostile input, and an answer whose counts cannot be read is not charged.
  * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/price.ts).
  */

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { Calibration } from "../../src/gateway/estimate-factors.ts"
+import { Calibration } from "../../src/gateway/input-estimate.ts"
 
 test("a model that nothing is known of is estimated as it is", () => {
   expect(new Calibration().factor("a")).toBe(1)

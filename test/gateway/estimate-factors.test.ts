@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type EstimateFactor, EstimateFactors, type EstimateFactorStore } from "../../src/gateway/estimate-factors.ts"
+import { type EstimateFactor, EstimateFactors, type EstimateFactorStore } from "../../src/gateway/input-estimate.ts"
 
 let clock: VirtualClock
 let rows: EstimateFactor[]

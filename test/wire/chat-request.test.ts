@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { decodeRequest, encodeRequest } from "../../src/wire/chat/request.ts"
+import { decodeRequest, encodeRequest } from "../../src/wire/chat/format.ts"
 
 const user = { role: "user", content: "Hi" }
 const ask = (fields: JsonObject): JsonObject => ({ model: "m", messages: [user], ...fields })

@@ -4,10 +4,10 @@ import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import * as chat from "../../src/wire/chat/request.ts"
+import * as chat from "../../src/wire/chat/format.ts"
 import { type Allowance, droppedFieldsHeader } from "../../src/wire/fields.ts"
-import * as messages from "../../src/wire/messages/request.ts"
-import * as responses from "../../src/wire/responses/request.ts"
+import * as messages from "../../src/wire/messages/format.ts"
+import * as responses from "../../src/wire/responses/format.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "./known-bodies.ts"
 
 const codecs = { chat, messages, responses } as const

@@ -4,9 +4,9 @@ import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { ClientSide } from "../../src/wire/format.ts"
-import * as chat from "../../src/wire/chat/request.ts"
-import * as messages from "../../src/wire/messages/request.ts"
-import * as responses from "../../src/wire/responses/request.ts"
+import * as chat from "../../src/wire/chat/format.ts"
+import * as messages from "../../src/wire/messages/format.ts"
+import * as responses from "../../src/wire/responses/format.ts"
 
 const strip = ["temperature", "top_k"]
 const OWNED = ["model", "stream", "stream_options", "store", "thinking", "temperature", "top_k"]

@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { decodeRequest, encodeRequest } from "../../src/wire/responses/request.ts"
+import { decodeRequest, encodeRequest } from "../../src/wire/responses/format.ts"
 
 const ask = (fields: JsonObject): JsonObject => ({ model: "m", input: "Hi", ...fields })
 const give = (...input: JsonObject[]): JsonObject => ask({ input })

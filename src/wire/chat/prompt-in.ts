@@ -1,6 +1,6 @@
 /**
  * A client's chat request into the neutral language. What has no place there is refused, or harmless and listed in
- * docs/formats.md; the request's shape, as far as admission needed it, has been checked (request.ts). The older `functions`
+ * docs/formats.md; the request's shape, as far as admission needed it, has been checked (format.ts). The older `functions`
  * are tools of which an answer calls at most one.
  */
 import { Failure } from "../../failure/failure.ts"

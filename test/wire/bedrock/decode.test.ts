@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { converseFormat } from "../../../src/wire/bedrock/format.ts"
+import { converseFormat } from "../../../src/wire/bedrock/converse.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { RelayedStream } from "../../../src/wire/backend-stream.ts"
 import { decodeAll } from "../replay.ts"

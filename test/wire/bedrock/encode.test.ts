@@ -3,8 +3,8 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { Prompt, Turn } from "../../../src/language/prompt.ts"
 import type { ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { converseFormat } from "../../../src/wire/bedrock/format.ts"
-import { decodeRequest } from "../../../src/wire/chat/request.ts"
+import { converseFormat } from "../../../src/wire/bedrock/converse.ts"
+import { decodeRequest } from "../../../src/wire/chat/format.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
 
 const request = must(decodeRequest({ model: "m", messages: [{ role: "user", content: "Hi" }], max_tokens: 300 }))

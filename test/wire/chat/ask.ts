@@ -12,8 +12,7 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { Forwarding, ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"
-import { chatFormat } from "../../../src/wire/chat/format.ts"
-import { decodeRequest } from "../../../src/wire/chat/request.ts"
+import { chatFormat, decodeRequest } from "../../../src/wire/chat/format.ts"
 
 export const must = <T>(value: T | Failure): T => {
   if (value instanceof Failure) throw new Error(`${value.code}: ${value.message}`)

@@ -15,8 +15,7 @@ import type {
   UserPart,
 } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { chatFormat } from "../../../src/wire/chat/format.ts"
-import { decodeRequest } from "../../../src/wire/chat/request.ts"
+import { chatFormat, decodeRequest } from "../../../src/wire/chat/format.ts"
 import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { answerView, collect, emptyPrompt, forwarding, must, otherRequest } from "./ask.ts"
 

@@ -13,8 +13,7 @@ import type {
 } from "../../../src/language/prompt.ts"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
-import { messagesFormat } from "../../../src/wire/messages/format.ts"
-import { decodeRequest } from "../../../src/wire/messages/request.ts"
+import { decodeRequest, messagesFormat } from "../../../src/wire/messages/format.ts"
 import { forwarding, prompt, read, request, stream, summed, view } from "./samples.ts"
 
 const word = fc.string({ unit: "grapheme", minLength: 1, maxLength: 12 })

@@ -4,8 +4,7 @@ import type { Prompt } from "../../../src/language/prompt.ts"
 import type { Forwarding, ModelRequest } from "../../../src/language/request.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { AnswerView } from "../../../src/wire/format.ts"
-import { responsesFormat } from "../../../src/wire/responses/format.ts"
-import { decodeRequest } from "../../../src/wire/responses/request.ts"
+import { decodeRequest, responsesFormat } from "../../../src/wire/responses/format.ts"
 import { view } from "../replay.ts"
 
 /** Fails the test where a Failure comes instead. */
