@@ -2,15 +2,14 @@
  * A key as it is in durable state, what has been spent of it, what that says of a call, and the messages of its actor. Money in
  * micro-rupiah.
  *
- * Reads of durable state that may change at any time. One is under way at a time, so that an older answer never overtakes a
+ * Then reads of durable state that may change at any time. One is under way at a time, so that an older answer never overtakes a
  * newer one; a change that is announced meanwhile is read after it. Whoever announced one is answered when what was read
  * after that is in force.
  */
-import type { Budget } from "./budget.ts"
+import type { Budget, KeyLimits, KeyWindows, WindowViews, WindowWaits } from "./key-limits.ts"
 import type { CountedWindow, CountNews } from "./counted-window.ts"
 import type { Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
-import type { KeyLimits, KeyWindows, WindowViews, WindowWaits } from "./key-windows.ts"
 import type { LeaseNews, Share } from "./lease.ts"
 import type { Micro } from "./money/micro.ts"
 import type { Network } from "./network.ts"

@@ -2,7 +2,7 @@
  * A key: its windows of requests and tokens per minute, its state, and its budget of the calendar period (decisions §4.3–4,
  * §4.12–13, §5). Money in micro-rupiah. The actor exists for an unknown key too, for as long as someone asks for it.
  */
-import { type Budget, type BudgetPorts, KeyBudgets } from "./budget.ts"
+import { type Budget, type BudgetPorts, KeyBudgets, KeyWindows } from "./key-limits.ts"
 import type { Taken } from "./counted-window.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
@@ -21,7 +21,6 @@ import {
   type Reservation,
   type ReserveReply,
 } from "./key-record.ts"
-import { KeyWindows } from "./key-windows.ts"
 import type { LeaseNews, Share } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { isWithin } from "./network.ts"

@@ -3,7 +3,7 @@
  * (decisions §3). Here are its terms, and the messages between a purse and those who carry out its statements. Money in
  * micro-rupiah.
  *
- * A purse: what one process may spend of one account, under one lease. Micro-rupiah.
+ * Under it a purse: what one process may spend of one account. Micro-rupiah.
  * `granted`, `returned` and `settled` are cumulative over the lease's life, as in the database, so that learning one twice,
  * or late, is harmless. Holds are by request id, and each ends exactly once: settled or released.
  */
@@ -123,10 +123,9 @@ export class WaitingHolds {
   }
 }
 
-/** Which of how many: `index` from 0, under `count`. */
 /**
  * One process's part of a limit that all processes on a database keep together. What they take adds up to the limit,
- * each a whole number: the rest of the division goes to the first ones.
+ * each a whole number: the rest of the division goes to the first ones. Which of how many: `index` from 0, under `count`.
  */
 export interface Share {
   readonly index: number

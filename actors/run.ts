@@ -1,11 +1,11 @@
 /**
  * A run: calls of one key that together spend at most a budget, until the run ends. Its budget is leased like a key's
- * (budget.ts), so that it is exact across processes. Money in micro-rupiah, times in milliseconds since the epoch.
+ * (key-limits.ts), so that it is exact across processes. Money in micro-rupiah, times in milliseconds since the epoch.
  *
  * The actor exists for an unknown run too, for as long as somebody asks for it. Whatever was found of a run stays true: its
  * budget does not change, and its end only comes sooner.
  */
-import { Budget, type BudgetPorts } from "./budget.ts"
+import { Budget, type BudgetPorts } from "./key-limits.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { HoldOutcome, HoldRequest, LeaseNews } from "./lease.ts"
 import { type Micro, minus, notNegative, zero } from "./money/micro.ts"

@@ -5,7 +5,7 @@
 import { Actor, type Behaviour, type Reply, type Runtime } from "../actors/kernel/actor.ts"
 import { systemClock } from "../actors/kernel/clock.ts"
 import { Registry } from "../actors/kernel/registry.ts"
-import { InlineScheduler } from "../actors/kernel/scheduler.ts"
+import { InlineScheduler } from "../actors/kernel/turns.ts"
 
 type Command = { readonly type: "add"; readonly by: number } | { readonly type: "sum"; readonly reply: Reply<number> }
 

@@ -1,10 +1,10 @@
 /**
- * This process as the machine has it. What systemd is told of this process, where its unit says `Type=notify`: that it takes
+ * This process, as the machine runs it. First what systemd is told of this process, where its unit says `Type=notify`: that it takes
  * calls, that it stops, and by a sign from the event loop at a third of `WatchdogSec` that it is neither frozen nor stuck in a
  * turn (sd_notify(3), sd_watchdog_enabled(3)). Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun
  * itself cannot send.
  *
- * Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
+ * Then how many requests it may have in flight. Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
  * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
  */
 import { dlopen, ptr } from "bun:ffi"

@@ -5,10 +5,9 @@
  * An ask is refused when the mailbox is full. A tell and an unbounded ask are never refused: they end what an admitted ask began
  * (releases, settlements) or carry news, and losing one would lose money. The number of admitted asks bounds them.
  */
-import { Ask, type Outcome, type PendingAsk, type Reply } from "./ask.ts"
+import { Ask, type Outcome, type PendingAsk, type Reply, type Scheduler } from "./turns.ts"
 import type { Clock, Random } from "./clock.ts"
 import { DenseSet } from "./dense-set.ts"
-import type { Scheduler } from "./scheduler.ts"
 
 /** A first-in-first-out queue in one array: taking from the front is O(1), and space is given back when it empties. */
 export class Mailbox<T> {
@@ -42,7 +41,7 @@ export class Mailbox<T> {
   }
 }
 
-export type { Outcome, Reply } from "./ask.ts"
+export type { Outcome, Reply } from "./turns.ts"
 
 export interface Runtime {
   readonly clock: Clock

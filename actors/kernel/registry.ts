@@ -12,7 +12,7 @@ import {
   type Runtime,
   type MaybePromise,
 } from "./actor.ts"
-import { Ask } from "./ask.ts"
+import { Ask } from "./turns.ts"
 import type { Clock, Timer } from "./clock.ts"
 
 export interface RegistryOptions<Command> {

@@ -1,6 +1,6 @@
 /** The mails that owners are written of their own account: by kind of event, in the account's language. */
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
-import type { Mail } from "../mail/mailer.ts"
+import type { Mail } from "./owner-mail.ts"
 import type { Language } from "../store/account-settings.ts"
 import type { TakenMail } from "../store/outbox.ts"
 import { announcementMail } from "./announcement-mails.ts"

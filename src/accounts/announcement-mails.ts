@@ -1,6 +1,6 @@
 /** The mails of coming prices and retired models, in the account's language and at its own clock. Amounts are exact. */
 import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
-import type { Mail } from "../mail/mailer.ts"
+import type { Mail } from "./owner-mail.ts"
 import type { Language } from "../store/account-settings.ts"
 import type { AnnouncementStore } from "../store/announcements.ts"
 import { DatabaseUnavailable } from "../store/database.ts"

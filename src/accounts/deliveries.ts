@@ -2,7 +2,7 @@
  * Sends the messages of the outbox. Mails are sent one after the other. Webhooks are sent concurrently, at most one for each
  * account. Retries may take only some of the places, so that a slow receiver delays nobody else. Milliseconds.
  *
- * Posts an event to an address that a customer named. The customer may be an attacker, and the address a way into the house's
+ * A webhook is posted to an address that a customer named. The customer may be an attacker, and the address a way into the house's
  * network: https alone, at two ports, to a name whose every address is public. The name is resolved once, and the connection
  * goes to what was judged, so that a second answer of the name server changes nothing. No redirect is followed, no word of the
  * answer is read, and all of it takes ten seconds at most.
@@ -12,7 +12,7 @@ import { request } from "node:https"
 import ipaddr from "ipaddr.js"
 import { Webhook } from "standardwebhooks"
 import type { Log } from "../log.ts"
-import type { Mailer } from "../mail/mailer.ts"
+import type { Mailer } from "./owner-mail.ts"
 import type { Outbox, TakenWebhook } from "../store/outbox.ts"
 import { mailOf } from "./alert-mails.ts"
 

@@ -11,7 +11,7 @@ import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 import { networkOf } from "./rate-limits.ts"
 import type { OwnerMail } from "./owner-mail.ts"
 import type { TrialCredits } from "./adjustments.ts"
-import type { Passwords } from "./password.ts"
+import type { Passwords } from "./fields.ts"
 import { hashSessionToken } from "./bearer-tokens.ts"
 
 export interface LinksOptions {

@@ -2,10 +2,12 @@
  * Mail to the owners of accounts: links that prove an address or set a new password, and news of what changed. They are rows
  * first, so that whoever asks waits for no mail server, and a chore sends them. How many may be asked for is bounded by
  * address, account and network, so that nobody is buried in mail, and as a whole.
+ *
+ * And what sends all mail: through an SMTP server (nodemailer), times in milliseconds.
  */
+import { createTransport } from "nodemailer"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
-import { type Mail, type Mailer, smtpMailer } from "../mail/mailer.ts"
 import { accountMailStore, type AccountMailStore } from "../store/account-mails.ts"
 import {
   type DueMail,
@@ -18,9 +20,9 @@ import {
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import type { MemberRole } from "../store/members.ts"
-import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
-import { ownerMail } from "./owner-mail-texts.ts"
 import { createSessionToken } from "./bearer-tokens.ts"
+import { ownerMail } from "./owner-mail-texts.ts"
+import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
 
 /** Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. */
 export const mailLimits = { toAddress: 5, ofAccount: 5, fromNetwork: 30, ofGateway: 1_000 }
@@ -203,3 +205,62 @@ function invitationMail(
   const text = order.map((each) => bodies[each](from, roleNames[each][role], link)).join("\n\n—\n\n")
   return { subject: subjects[language](from), text: `${text}\n` }
 }
+
+export interface Mail {
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+}
+
+/**
+ * `refused`: the server will not take it for this address. `later`: it surely did not take it now. `unknown`: the connection
+ * was lost when it may have taken it.
+ */
+export type Delivery = "sent" | "refused" | "later" | "unknown"
+
+export interface Mailer {
+  /** Never throws. */
+  send(mail: Mail): Promise<Delivery>
+}
+
+export interface SmtpTerms {
+  /** `smtp://` (STARTTLS where offered) or `smtps://`, with user and password if need be. */
+  readonly url: string
+  readonly from: string
+}
+
+/** By nodemailer's names, which an operator may also put in the address's query. */
+const WAITS_MS = { connectionTimeout: 10_000, greetingTimeout: 10_000, socketTimeout: 30_000 }
+
+export function smtpMailer({ url, from }: SmtpTerms): Mailer {
+  const address = new URL(url)
+  for (const [name, ms] of Object.entries(WAITS_MS)) {
+    if (!address.searchParams.has(name)) address.searchParams.set(name, String(ms))
+  }
+  const transport = createTransport(address.href, { from })
+  return {
+    async send({ to, subject, text }) {
+      try {
+        // A server that cannot be reached, or does not know us, has surely taken nothing.
+        await transport.verify()
+      } catch {
+        return "later"
+      }
+      try {
+        // As an object, because a text would be read as a list of addresses.
+        await transport.sendMail({ to: { name: "", address: to }, subject, text })
+        return "sent"
+      } catch (error) {
+        const code = responseCode(error)
+        if (code === undefined) return "unknown"
+        return code >= 500 ? "refused" : "later"
+      }
+    },
+  }
+}
+
+/** What the server answered, if it did (RFC 5321 §4.2). */
+const responseCode = (error: unknown): number | undefined =>
+  error instanceof Error && "responseCode" in error && typeof error.responseCode === "number"
+    ? error.responseCode
+    : undefined

@@ -13,7 +13,7 @@ import type { SecondFactorState, SecondFactorStore } from "../store/second-facto
 import type { SessionStore } from "../store/sessions.ts"
 import type { Accounts, Session, SignedIn, Visitor } from "./accounts.ts"
 import type { OwnerMail } from "./owner-mail.ts"
-import { CODE_LENGTH, hashOf, newCodes, PERIOD_S, normalized, stepOf } from "./fields.ts"
+import { CODE_LENGTH, hashOf, newCodes, normalized, PERIOD_S, stepOf } from "./fields.ts"
 import type { Assertion, Attestation, CreationOptions, Passkeys, RequestOptions } from "./passkeys.ts"
 import { isPasskeyId } from "./passkeys.ts"
 import { hashSessionToken } from "./bearer-tokens.ts"

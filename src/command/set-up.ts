@@ -7,7 +7,7 @@ import { mkdir, writeFile } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
-import { keepEdits } from "../catalogue/edits.ts"
+import { keepEdits } from "../catalogue/references.ts"
 import {
   EXCHANGE_RATE_TEXT,
   HOUSE_CURRENCY,

@@ -11,8 +11,7 @@ import { hasLargeUnreadBody } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
 import { NotArchived } from "../store/archive-file.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
-import { type Connection, discardingBody } from "./connection.ts"
-import { preflight, readableBy } from "./pages.ts"
+import { type Connection, discardingBody, preflight, readableBy } from "./connection.ts"
 import { described, field, flag, oneOf, text } from "./shapes.ts"
 
 /** The header that makes a call a dry run (dry-runs.ts). */

@@ -1,7 +1,8 @@
 /**
  * Top-ups: opening one, and crediting it when its payment has come. The row is there before the provider is asked for a
  * QR code, so that no payment can arrive for a top-up that nobody knows.
- * And all of payments, opened as the configuration has it.
+ *
+ * Here too, top-ups and the providers that they are paid through are opened as the configuration has them.
  */
 import { nanoid } from "nanoid"
 import { micro, type Micro, MICRO_PER_RUPIAH, zero } from "../../actors/money/micro.ts"

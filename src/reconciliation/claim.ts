@@ -1,6 +1,9 @@
 /**
  * A claim: what must be true of the books, as a query for what contradicts it; what it has come to; and what of the books is new
  * since a proof, as SQL.
+ *
+ * And the claims of payments: what must be true of money that was paid and that went back, and of what is claimed of an account
+ * for it. Micro-rupiah.
  */
 import type { Proof } from "../store/reconciliations.ts"
 
@@ -135,3 +138,134 @@ export const movedSince = ({ proof, call, transfers }: New): string => `
   union all select m.account_id, m.amount from call_changes c cross join lateral (
     values ('house:revenue', c.charge_micro), (c.account_id, -c.charge_micro)
   ) as m(account_id, amount) where c.request_id < ${call} and c.request_id >= ${OWN_CHARGES}`
+
+/** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
+export const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
+
+/** Of rows of `account_id` and `amount`: what transfers add to each account, or take. */
+const claimed = (moved: string): string => `
+      with sums as (
+        select substr(account_id, length('house:claims:') + 1) as account_id, -sum(amount) as amount
+        from (${moved}) as moved where account_id like 'house:claims:%' group by 1
+      )
+      select account_id, b.claim_micro, s.amount as of_transfers_micro, b.posted_micro, b.leased_micro
+      from balances b full join sums s using (account_id)
+      where b.claim_micro is distinct from coalesce(s.amount, 0) or (b.claim_micro > 0 and b.posted_micro <> b.leased_micro)`
+
+const BOOKED_COLUMNS_AND_REASON = "idempotency_key, debit_account, credit_account, amount_micro, reason"
+const OF_REFUNDS = "split_part(idempotency_key, ':', 1) in ('refund', 'refund-cancelled')"
+
+/** Of the transfers of refunds; those that are due are `due`. */
+const refunded = (booked: string): string => `
+      with due as (
+        select r.account_id, r.id, v.*
+        from refunds r cross join lateral (values
+          ('refund:' || r.id, r.account_id, 'house:cash_clearing', r.balance_micro - r.claimed_micro, r.kind),
+          ('refund:' || r.id || ':claim', 'house:claims:' || r.account_id, 'house:cash_clearing', r.claimed_micro, r.kind),
+          ('refund:' || r.id || ':service_fee', 'house:revenue', 'house:cash_clearing', r.service_fee_micro, 'fee_refund'),
+          ('refund-cancelled:' || r.id, 'house:cash_clearing', r.account_id,
+            case r.status when 'cancelled' then r.balance_micro else 0 end, 'refund_cancelled'),
+          ('refund-cancelled:' || r.id || ':service_fee', 'house:cash_clearing', 'house:revenue',
+            case r.status when 'cancelled' then r.service_fee_micro else 0 end, 'fee_refund')
+        ) v (idempotency_key, debit_account, credit_account, amount_micro, reason)
+        where v.amount_micro > 0
+      ), booked as (
+        ${booked}
+      )
+      select coalesce(d.account_id, case when b.debit_account like 'house:%' then null else b.debit_account end) as account_id,
+        idempotency_key, d.amount_micro as due_micro, b.amount_micro as booked_micro, b.debit_account, b.credit_account
+      from due d full join booked b using (idempotency_key)
+      where (d.debit_account, d.credit_account, d.amount_micro, d.reason)
+        is distinct from (b.debit_account, b.credit_account, b.amount_micro, b.reason)`
+
+const FEES = "service_fee_micro + payment_fee_micro"
+
+export const claimsOfTopUps: readonly Claim[] = [
+  {
+    name: "a paid top-up was credited once, in full, and no other was",
+    of: "top_ups",
+    contradictions: `
+      with credits as (
+        select idempotency_key, credit_account, amount_micro from transfers where reason = 'top_up'
+      )
+      select coalesce(p.account_id, c.credit_account) as account_id, p.id as top_up_id, p.status,
+        p.balance_purchased_micro, c.idempotency_key, c.amount_micro as credited_micro, c.credit_account as credited_account
+      from (select *, ${CREDIT_KEY} as idempotency_key from top_ups) p full join credits c using (idempotency_key)
+      where (p.status = 'paid') is distinct from (c.amount_micro is not null) or (c.amount_micro is not null
+        and (c.amount_micro, c.credit_account) is distinct from (p.balance_purchased_micro, p.account_id))`,
+  },
+  {
+    name: "the service fee of a paid top-up is revenue, once",
+    of: "top_ups",
+    contradictions: `
+      with fees as (
+        select idempotency_key, amount_micro from transfers
+        where reason = 'service_fee' and credit_account = 'house:revenue'
+      )
+      select null::text as account_id, p.id as top_up_id, p.status, p.service_fee_micro, f.idempotency_key,
+        f.amount_micro as booked_micro
+      from (select *, ${CREDIT_KEY} || ':service_fee' as idempotency_key from top_ups) p
+      full join fees f using (idempotency_key)
+      where coalesce(f.amount_micro, 0) <> case when p.status = 'paid' then p.service_fee_micro else 0 end`,
+  },
+]
+
+export const claimsOfRefunds: readonly Claim[] = [
+  {
+    name: "a claim is what its transfers leave, and is settled before anything is free",
+    of: "balances",
+    contradictions: claimed(movedBy("transfers")),
+  },
+  {
+    name: "a refund is booked once, in full, of its own account and of the house",
+    of: "refunds",
+    contradictions: refunded(`select ${BOOKED_COLUMNS_AND_REASON} from transfers where ${OF_REFUNDS}`),
+  },
+  {
+    name: "of a top-up no more goes back than was paid, and as much as its refunds say",
+    of: "top_ups",
+    contradictions: `
+      with back as (
+        select top_up_id, max(account_id) as account_id, sum(balance_micro) as balance, sum(service_fee_micro) as service_fee,
+          sum(payment_fee_micro) as payment_fee
+        from refunds where top_up_id is not null and status <> 'cancelled' group by 1
+      )
+      select t.account_id, t.id as top_up_id, t.balance_purchased_micro, b.balance as refunded_micro,
+        t.refunded_balance_micro as kept_micro, b.service_fee + b.payment_fee as refunded_fees_micro, t.status
+      from top_ups t left join back b on b.top_up_id = t.id
+      where (t.refunded_balance_micro, t.refunded_service_fee_micro, t.refunded_payment_fee_micro)
+          <> (coalesce(b.balance, 0), coalesce(b.service_fee, 0), coalesce(b.payment_fee, 0))
+        or b.balance > t.balance_purchased_micro or b.service_fee > t.service_fee_micro
+        or b.payment_fee > t.payment_fee_micro + t.network_fee_micro
+        or (b.balance is not null and (t.status <> 'paid' or t.account_id <> b.account_id))`,
+  },
+  {
+    name: "a refund that no provider made is an operator's",
+    of: "refunds",
+    contradictions: `
+      select r.account_id, r.id as refund_id, r.balance_micro, r.${FEES} as fees_micro
+      from refunds r where r.kind = 'refund' and not exists (
+        select from audit_log a where a.subject = r.account_id and a.action = 'account.refunded' and a.after ->> 'refund' = r.id
+          and (a.after ->> 'amount_micro')::numeric = r.balance_micro + r.${FEES})`,
+  },
+  ofEach(
+    "transfers",
+    "a claim is settled of its own account",
+    (rows) => `
+      select case when debit_account like 'house:%' then null else debit_account end as account_id, idempotency_key,
+        debit_account, credit_account, amount_micro, reason
+      from ${rows} t where split_part(idempotency_key, ':', 1) = 'claim'
+        and (reason, credit_account, split_part(idempotency_key, ':', 2)) <> ('claim', 'house:claims:' || debit_account, debit_account)`,
+  ),
+]
+
+export const refundsSince = (since: New): Replaced => ({
+  "a claim is what its transfers leave, and is settled before anything is free": {
+    contradictions: claimed(movedSince(since)),
+  },
+  "a refund is booked once, in full, of its own account and of the house": {
+    contradictions: refunded(`
+        select ${BOOKED_COLUMNS_AND_REASON} from transfers where idempotency_key in (select idempotency_key from due)
+        union select ${BOOKED_COLUMNS_AND_REASON} from ${since.transfers} t where ${OF_REFUNDS}`),
+  },
+})

@@ -7,9 +7,18 @@
  */
 import type { Proof } from "../store/reconciliations.ts"
 import { balances, charges, claims, houseOwes } from "./claims.ts"
-import { CREDIT_KEY, refundsSince } from "./claims-of-payments.ts"
+import {
+  ARCHIVED_CALLS,
+  type Claim,
+  CREDIT_KEY,
+  movedSince,
+  type New,
+  newSince,
+  OWN_CHARGES,
+  refundsSince,
+  type Replaced,
+} from "./claim.ts"
 import { sumsSince } from "./claims-of-sums.ts"
-import { type Claim, ARCHIVED_CALLS, type New, movedSince, newSince, OWN_CHARGES, type Replaced } from "./claim.ts"
 
 const OF_CALLS = "('charge', 'absorb', 'void', 'void-absorb')"
 

@@ -2,7 +2,7 @@
  * One reconciliation: the books held against their claims, top-ups against their providers, what differs written down, and
  * the accounts that it is about frozen. It can be broken off at any point and begun anew. Nothing is locked that a call needs.
  *
- * The reconciliation of each day, in the process. Of several processes one does it: the day is a row that one of them
+ * Then that of each day, in the process. Of several processes one does it: the day is a row that one of them
  * takes. What the last one came to, whoever did it, is read again at each look, for the metrics.
  */
 import { micro, microToRupiah } from "../../actors/money/micro.ts"

@@ -1,10 +1,10 @@
 /** Builds the gateway of a process with the machine's resources: threads, memory, the disk and the configuration's limits. */
-import type { PasswordCost } from "../accounts/password.ts"
+import type { PasswordCost } from "../accounts/fields.ts"
 import { availableParallelism, totalmem } from "node:os"
 import { join } from "node:path"
 import type { Runtime } from "../../actors/kernel/actor.ts"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { InlineScheduler } from "../../actors/kernel/scheduler.ts"
+import { InlineScheduler } from "../../actors/kernel/turns.ts"
 import { LargeBodies } from "../bodies/bodies.ts"
 import { BodyWorkers } from "../bodies/workers.ts"
 import type { LiveCatalogue } from "../catalogue/model.ts"
@@ -26,7 +26,7 @@ import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
 import { batchRequests } from "../upstream/client.ts"
 import type { Backends } from "../upstream/providers.ts"
-import { NeighbourSockets } from "./neighbour-sockets.ts"
+import { NeighbourSockets } from "./sockets.ts"
 
 export interface ServerOptions {
   readonly config: Config

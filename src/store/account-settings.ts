@@ -1,6 +1,6 @@
 /**
  * What an account's owner sets: time zone, language and when to be written to. Keys' budgets follow the time zone.
- * And the kinds of mail that people are sent about their accounts.
+ * Then the kinds of mail that people are sent about their accounts.
  */
 import postgres from "postgres"
 import type { Micro } from "../../actors/money/micro.ts"

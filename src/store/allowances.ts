@@ -2,7 +2,7 @@
  * How often something may be done, counted for all processes: under a name, from the first time on, and sign-ups of each network.
  * Each is one statement, in which the row's lock lets one caller after the other decide. It is not sent again, because it counts.
  *
- * And what there is once: Trial credit: an ordinary transfer from `house:trial_credits`. Micro-rupiah. One statement: the row
+ * Then what there is once, trial credit: an ordinary transfer from `house:trial_credits`. Micro-rupiah. One statement: the row
  * that says that an address and an account have had it, the transfer and the balance are there together or not at all, so of two
  * at once one gives and the other does not.
  */

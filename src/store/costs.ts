@@ -169,7 +169,7 @@ interface FactorRow {
 const READ_MS = 1_000
 const WRITE_MS = 5_000
 
-/** What was learnt of accounts whose calls cost the house more than was estimated (src/gateway/estimate-factors.ts). */
+/** What was learnt of accounts whose calls cost the house more than was estimated (src/gateway/input-estimate.ts). */
 export const estimateFactorStore = (database: Database) => ({
   async read(accountId: string): Promise<readonly FactorRow[]> {
     const rows = await database.run(

@@ -2,7 +2,7 @@
  * What an account's owner gets in by: the password's hash, whether a second factor is asked for, and from which networks somebody
  * has signed in. Each function is one statement that may be sent twice with the effect of once.
  *
- * And what programs get in by: Management tokens: what makes children of one key. Of a secret only its hash is here; a token
+ * Then what programs of theirs get in by, management tokens: what makes children of one key. Of a secret only its hash is here; a token
  * that is revoked is removed.
  */
 import type { KeyName } from "./account-settings.ts"

@@ -2,7 +2,7 @@
  * The servers that `DATABASE_URL` names, as libpq writes them: `postgres://user@one:5432,two:5432/db`, or hosts and ports in
  * lists, `postgres:///db?host=one,two&port=5432,5433`. A host that begins with a slash is the directory of a unix socket.
  *
- * And the highest timeline that was seen of each of them: in memory and as empty files in a directory, so that an old
+ * Then the highest timeline that was seen of each of them: in memory and as empty files in a directory, so that an old
  * primary that comes back is known by a process that has only begun. Processes that share the directory share what they saw:
  * a file is only ever added, and the highest counts.
  */

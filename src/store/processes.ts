@@ -248,8 +248,10 @@ function recordOpenings(sql: Sql, id: string, waiting: Waiting): PromiseLike<{ c
 
 const SECRET_BYTES = 32
 
-/** `end-users`: under which accounts are named to backends; `trial-credits`: by which addresses are known that had trial credit. */
-/** What only this installation knows: made by the first process that starts, the same for all others and ever after. */
+/**
+ * What only this installation knows: made by the first process that starts, the same for all others and ever after.
+ * `end-users`: under which accounts are named to backends; `trial-credits`: by which addresses are known that had trial credit.
+ */
 export async function installationSecret(database: Database, name: "end-users" | "trial-credits"): Promise<Uint8Array> {
   const stored = () =>
     database.run((sql) => sql<{ secret: Uint8Array }[]>`select secret from installation_secrets where name = ${name}`, {

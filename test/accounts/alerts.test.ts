@@ -1,7 +1,7 @@
 /** Mails of balances and budgets, from what the database has to what a mail server has of it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { Deliveries } from "../../src/accounts/deliveries.ts"
-import { type Mailer, smtpMailer } from "../../src/mail/mailer.ts"
+import { type Mailer, smtpMailer } from "../../src/accounts/owner-mail.ts"
 import { alertStore } from "../../src/store/alerts.ts"
 import { outbox, ROWS_A_DAY } from "../../src/store/outbox.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"

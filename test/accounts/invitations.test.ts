@@ -1,7 +1,6 @@
 /** Invitations by mail: what is sent to whom, and that the link proves the address to which it went. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
-import { sendOwnerMails } from "../../src/accounts/owner-mail.ts"
-import type { Mail } from "../../src/mail/mailer.ts"
+import { type Mail, sendOwnerMails } from "../../src/accounts/owner-mail.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"
 

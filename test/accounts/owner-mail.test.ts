@@ -1,7 +1,6 @@
 /** Addresses that are proved, addresses that change, and forgotten passwords: over HTTP, with a real mail server. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
-import { mailLimits, sendOwnerMails } from "../../src/accounts/owner-mail.ts"
-import { type Mailer, smtpMailer } from "../../src/mail/mailer.ts"
+import { type Mailer, mailLimits, sendOwnerMails, smtpMailer } from "../../src/accounts/owner-mail.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { alertStore } from "../../src/store/alerts.ts"
 import { outbox } from "../../src/store/outbox.ts"

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { passwordCost, Passwords } from "../../src/accounts/password.ts"
+import { passwordCost, Passwords } from "../../src/accounts/fields.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { cheap } from "../http/dashboard/world.ts"
 

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { Deliveries } from "../../src/accounts/deliveries.ts"
 import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
-import { type Mailer, smtpMailer } from "../../src/mail/mailer.ts"
+import { type Mailer, smtpMailer } from "../../src/accounts/owner-mail.ts"
 import { outbox } from "../../src/store/outbox.ts"
 import { spendingAlertStore } from "../../src/store/alerts.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"

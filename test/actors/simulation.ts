@@ -18,7 +18,7 @@ import {
   type Settled,
   type Settlement,
 } from "../../actors/ledger.ts"
-import type { Budget } from "../../actors/budget.ts"
+import type { Budget } from "../../actors/key-limits.ts"
 import { type LeaseDriver, type LeaseNews, type VersionedLease, whole } from "../../actors/lease.ts"
 import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"

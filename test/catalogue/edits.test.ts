@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
-import { keepEdits } from "../../src/catalogue/edits.ts"
+import { keepEdits } from "../../src/catalogue/references.ts"
 import { jumps } from "../../src/http/operator/model-json.ts"
 import { loadCatalogue, seedCatalogue } from "../../src/store/catalogue.ts"
 import { forgetEdits, modelStore, readEdits } from "../../src/store/operator/models.ts"

@@ -1,7 +1,7 @@
 /** A runtime whose time and turns move only when a test says so. */
 import type { Runtime } from "../../actors/kernel/actor.ts"
 import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
-import { SeededScheduler } from "../../actors/kernel/scheduler.ts"
+import { SeededScheduler } from "../../actors/kernel/turns.ts"
 
 export interface World extends Runtime {
   readonly clock: VirtualClock

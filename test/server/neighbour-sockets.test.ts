@@ -15,7 +15,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { HandoverRequest } from "../../src/gateway/response-handover.ts"
 import { createLog } from "../../src/log.ts"
-import { NeighbourSockets } from "../../src/server/neighbour-sockets.ts"
+import { NeighbourSockets } from "../../src/server/sockets.ts"
 
 const held = new DisposableStack()
 afterAll(() => held.dispose())

@@ -4,7 +4,7 @@
  */
 import { drainMicrotasks } from "bun:jsc"
 import { type Random, VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
-import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/kernel/scheduler.ts"
+import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/kernel/turns.ts"
 import type { Fault, Rates } from "./faults.ts"
 import type { Plan } from "./plan.ts"
 

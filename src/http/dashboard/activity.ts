@@ -6,9 +6,8 @@ import { SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AccountEvent, AccountEventStore } from "../../store/account-events.ts"
 import type { AllowanceStore } from "../../store/allowances.ts"
-import { csvAnswer, csvQuery } from "../csv.ts"
+import { csvAnswer, csvQuery, ID, pageJson, pageQuery, readPage } from "./page.ts"
 import { described, field, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
-import { ID, pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, isSeen, signedInBy, withoutPath, clientInfoOf } from "./session.ts"
 
 interface ActivityDeps {

@@ -1,8 +1,14 @@
-/** Pages of lists: a limit, and an opaque cursor of what the page before ended with. */
-import { Type } from "@sinclair/typebox"
+/**
+ * Lists in answers. First their pages: a limit, and an opaque cursor of what the page before ended with.
+ *
+ * Then rows of a CSV file (RFC 4180), as a spreadsheet opens it. One with Indonesian settings takes the comma for the decimal
+ * sign, splits rows at `;`, reads `76.406` as 76406, and needs the mark of UTF-8: for it a file is asked for with `lang=id`.
+ */
+import { type Static, Type } from "@sinclair/typebox"
+import { type Micro, microToRupiah } from "../../../actors/money/micro.ts"
 import type { Failure } from "../../failure/failure.ts"
 import { refused } from "../route.ts"
-import { field } from "../shapes.ts"
+import { field, oneOf } from "../shapes.ts"
 
 const DEFAULT_LIMIT = 50
 const LARGEST_LIMIT = 100
@@ -67,3 +73,121 @@ export const ID = /^\d{1,18}$/
 export const Reason = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,500}$/u, {
   description: field("a string of 1 to 500 characters on one line", "teks 1 sampai 500 karakter dalam satu baris"),
 })
+
+const Notation = oneOf(["en", "id"])
+export type CsvNotation = Static<typeof Notation>
+
+/** What each file may be asked with. */
+export const csvQuery = {
+  lang: Type.Optional({
+    ...Notation,
+    description: field(
+      "How numbers are written: `id` has `;` between cells, decimal commas and a byte order mark, as a spreadsheet with Indonesian settings reads a file; `en`, the default, is RFC 4180.",
+      "Cara angka ditulis: `id` memakai `;` di antara sel, koma desimal, dan penanda UTF-8, seperti yang dibaca lembar kerja dengan setelan Indonesia; `en`, bawaannya, adalah RFC 4180.",
+    ),
+  }),
+}
+
+/** An amount in rupiah, written in the file's notation. */
+export class Rupiah {
+  readonly micro: Micro
+  constructor(amount: Micro) {
+    this.micro = amount
+  }
+}
+
+export type Cell = string | number | bigint | Rupiah
+
+export const csvLine = (cells: readonly Cell[], notation: CsvNotation = "en"): string =>
+  `${cells.map((cell) => csvCell(cell, notation)).join(notation === "id" ? ";" : ",")}\r\n`
+
+/** A cell that a spreadsheet takes for a formula begins with one of these, full-width ones too. */
+const FORMULA = /^(?=[=+\-@\t\r\n＝＋－＠])/
+/** So does what it takes for a cell, if it splits rows at another sign than the file's. */
+const FORMULA_WITHIN = /([,;\t\r\n])(?=[=+\-@＝＋－＠])/g
+
+/** Formulas get an apostrophe, so that no spreadsheet runs what somebody wrote; numbers stay numbers. */
+function csvCell(value: Cell, notation: CsvNotation): string {
+  if (value instanceof Rupiah) {
+    const text = microToRupiah(value.micro)
+    return notation === "id" ? text.replace(".", ",") : text
+  }
+  if (typeof value !== "string") return String(value)
+  const safe = /^-?\d+(?:\.\d+)?$/.test(value) ? value : value.replace(FORMULA, "'").replaceAll(FORMULA_WITHIN, "$1'")
+  return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
+}
+
+interface CsvText {
+  /** Without its ending. */
+  readonly name: string
+  /** The columns first. */
+  readonly rows: readonly (readonly Cell[])[]
+  readonly notation: CsvNotation | undefined
+}
+
+/** A file whose rows are all there. */
+export const csvAnswer = ({ name, rows, notation }: CsvText): Response =>
+  new Response(markOf(notation) + rows.map((cells) => csvLine(cells, notation)).join(""), headersOf(name))
+
+/** Without it, Excel takes a file for one of an 8-bit alphabet. */
+const markOf = (notation: CsvNotation | undefined): string => (notation === "id" ? "\uFEFF" : "")
+
+const headersOf = (name: string): ResponseInit => ({
+  headers: {
+    "content-type": "text/csv; charset=utf-8",
+    "content-disposition": `attachment; filename="${name}.csv"`,
+    "cache-control": "no-store",
+  },
+})
+
+export interface CsvFile<Row> {
+  /** Without its ending. */
+  readonly name: string
+  readonly columns: readonly string[]
+  readonly notation: CsvNotation | undefined
+  readonly cells: (row: Row) => readonly Cell[]
+  /** The rows after one, or the first ones. */
+  readonly read: (page: { readonly limit: number; readonly after: Row | undefined }) => Promise<readonly Row[]>
+  /** Rows of one question; a thousand unless it is said. */
+  readonly page?: number
+  /** Where the file has more rows, its transfer breaks off. */
+  readonly most?: number
+}
+
+/**
+ * A file that is sent page by page as it is read, so that a year needs no more memory than an hour. Resolves when the first page is
+ * read, so that a database that is away is still answered with a 503. One that goes away later breaks the transfer off, and so does
+ * a file that is too long: half a file must not look like a whole one.
+ */
+export async function csvFile<Row>({ name, columns, notation, cells, read, page: limit = 1_000, most }: CsvFile<Row>) {
+  const encoder = new TextEncoder()
+  const lines = (rows: readonly Row[]) => rows.map((row) => csvLine(cells(row), notation)).join("")
+  let page = await read({ limit, after: undefined })
+  let text = markOf(notation) + csvLine(columns, notation) + lines(page)
+  let sent = page.length
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      controller.enqueue(encoder.encode(text))
+      const last = page.at(-1)
+      if (page.length < limit || last === undefined) return controller.close()
+      page = await read({ limit, after: last })
+      sent += page.length
+      if (most !== undefined && sent > most) throw new Error(`the file has more than ${most} rows`)
+      text = lines(page)
+      if (page.length === 0) controller.close()
+    },
+  })
+  return new Response(body, headersOf(name))
+}
+
+/** Values of JSON, by their names; what is more than a value stays JSON. */
+export const jsonCells =
+  (columns: readonly string[]) =>
+  (json: Readonly<Record<string, unknown>>): readonly Cell[] =>
+    columns.map((column) => {
+      const value = json[column] ?? ""
+      return typeof value === "string" || typeof value === "number" ? value : JSON.stringify(value)
+    })
+
+/** Of a file of the house's: what a spreadsheet opens at once. */
+export const MAX_EXPORTED = 200_000

@@ -14,9 +14,8 @@ import { firstRequestId } from "../edge.ts"
 import { refused } from "../route.ts"
 import { ENDPOINTS } from "../../language/request.ts"
 import { field, oneOf } from "../shapes.ts"
-import { pageQuery } from "./page.ts"
+import { csvQuery, pageQuery } from "./page.ts"
 import { usageStatuses } from "./usage-rows.ts"
-import { csvQuery } from "../csv.ts"
 
 /** How far a summary looks back when nobody says. */
 const SUMMARY_DAYS = 30

@@ -8,7 +8,7 @@ import { type Micro, micro, microToJson, zero } from "../../../actors/money/micr
 import type { Rates, Tokens } from "../../../actors/money/price.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
-import { type Cell, csvFile, type CsvNotation, Rupiah } from "../csv.ts"
+import { type Cell, csvFile, type CsvNotation, Rupiah } from "./page.ts"
 import { described, field, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
 
 export const usageStatuses = [

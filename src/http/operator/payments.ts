@@ -5,10 +5,19 @@ import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import { type OwnedTopUp, type PaymentViews, problemKinds, type StoredProblem } from "../../store/operator/payments.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
-import { ID, pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
+import {
+  csvFile,
+  csvQuery,
+  ID,
+  jsonCells,
+  MAX_EXPORTED,
+  pageJson,
+  pageQuery,
+  readPage,
+  Reason,
+} from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
-import { csvFile, csvQuery, jsonCells, MAX_EXPORTED } from "../csv.ts"
 import { refused } from "../route.ts"
 import { described, field, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 

@@ -12,7 +12,7 @@ import {
 } from "../../store/operator/profit.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import type { ProfitPeriod } from "../../store/operator/profit-parts.ts"
-import { csvAnswer, csvQuery } from "../csv.ts"
+import { csvAnswer, csvQuery } from "../dashboard/page.ts"
 import { type Authenticate, type Operator, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
 import { tokensJson } from "../dashboard/usage-rows.ts"

@@ -1,10 +1,10 @@
 /**
- * Checkpoints of the embedded Postgres, which begins none by itself, having no process for it: its log would grow for ever,
- * and a start would read all of it again. Sizes in bytes of the log, times in milliseconds.
- *
- * PGlite's directory of files, which other users cannot open whatever mode a file is made with, and with an `fsync` that
+ * How the embedded Postgres reaches the disk. First PGlite's directory of files, which other users cannot open whatever mode a file is made with, and with an `fsync` that
  * reaches the disk: PGlite has none, and runs with the server's setting `fsync` off. With it a commit is on the disk before it
  * is acknowledged, and a checkpoint when it is over. What a process before this one left unsynced is for whoever starts.
+ *
+ * Then its checkpoints. It begins none by itself, having no process for it: its log would grow for ever, and a start would read all
+ * of it again. Sizes in bytes of the log, times in milliseconds.
  */
 import { fdatasyncSync, fsyncSync, readdirSync, statfsSync } from "node:fs"
 import { join } from "node:path"

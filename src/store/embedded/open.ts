@@ -3,7 +3,7 @@
  * socket in a fresh directory that only this user can enter, so no password is needed. An acknowledged row survives the
  * death of the process and a power cut.
  *
- * Copies the files of an embedded database, also while a gateway runs on it. Most of it is copied beside the gateway's
+ * And copies the files of an embedded database, also while a gateway runs on it. Most of it is copied beside the gateway's
  * statements; what they changed meanwhile is copied again while this is the only client of the database's one session, and
  * nothing can write. The copy is what a SIGKILL at that moment would leave, which a start reads again from the log: a commit
  * is in its files before it is acknowledged. Times in milliseconds.

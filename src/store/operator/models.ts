@@ -4,7 +4,7 @@
  */
 import { nanoid } from "nanoid"
 import { inForce, type Rates } from "../../../actors/money/price.ts"
-import type { Edited } from "../../catalogue/edits.ts"
+import type { Edited } from "../../catalogue/references.ts"
 import type { PriceVersion } from "../../catalogue/model.ts"
 import { type ModelRow, priceOf, type PriceRow } from "../catalogue.ts"
 import type { Database, Sql } from "../database.ts"

@@ -1,7 +1,7 @@
 /** An account's calls as its owner lists them, and files of the house's lists: whole, safe in a spreadsheet, and of the same filters. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { micro } from "../../../actors/money/micro.ts"
-import { csvFile, csvLine, Rupiah } from "../../../src/http/csv.ts"
+import { csvFile, csvLine, Rupiah } from "../../../src/http/dashboard/page.ts"
 import { startTestGateway, type Person, type TestGateway } from "../../gateway/harness.ts"
 import { caller, makeOperator } from "./operator.ts"
 

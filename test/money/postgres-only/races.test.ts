@@ -5,7 +5,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { Actor, type Runtime } from "../../../actors/kernel/actor.ts"
 import { systemClock } from "../../../actors/kernel/clock.ts"
-import { InlineScheduler } from "../../../actors/kernel/scheduler.ts"
+import { InlineScheduler } from "../../../actors/kernel/turns.ts"
 import { Ledger, type LedgerCommand } from "../../../actors/ledger.ts"
 import { micro } from "../../../actors/money/micro.ts"
 import { LedgerActor } from "../../../src/gateway/actors.ts"

@@ -1,14 +1,86 @@
 /**
- * The unix sockets of the gateway's processes on one machine, in `DATA_DIR/neighbours`, named by process id. Responses are handed over
- * there (src/gateway/response-handover.ts). Only this user can enter the directory and is trusted; there is no network port. A process
- * that was killed leaves its socket, on which nobody listens.
+ * What the gateway listens on. First the listener that callers reach, and the one for Prometheus and whoever asks after this
+ * very process.
+ *
+ * Then the unix sockets of the gateway's processes on one machine, in `DATA_DIR/neighbours`, named by process id. Responses are
+ * handed over there (src/gateway/response-handover.ts). Only this user can enter the directory and is trusted; there is no
+ * network port. A process that was killed leaves its socket, on which nobody listens.
  */
 import { chmodSync, lstatSync, mkdirSync, readdirSync, rmSync } from "node:fs"
 import { join, resolve } from "node:path"
 import { Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
+import type { Config } from "../config.ts"
 import type { HandoverRequest, Neighbours } from "../gateway/response-handover.ts"
+import { clientAddress, Connection, type Descriptors } from "../http/connection.ts"
+import { type EdgeOptions, unhandled } from "../http/edge.ts"
+import { answerHealth, type Readiness } from "../http/health.ts"
+import type { Metrics } from "../http/metrics.ts"
 import type { Log } from "../log.ts"
+
+export interface ListenOptions extends EdgeOptions {
+  readonly config: Pick<
+    Config,
+    "HOST" | "PORT" | "REUSE_PORT" | "METRICS_PORT" | "CLIENT_ADDRESS_HEADER" | "KEEP_ALIVE_MS"
+  >
+  readonly metrics: Metrics
+  /** Answers a request. */
+  readonly handle: (request: Request, findAddress: () => string, connection: Connection) => Promise<Response>
+  readonly descriptors: Pick<Descriptors, "crowded">
+  /** Others listen on the port, so that each connection is closed with its next answer. */
+  readonly handingOver: () => boolean
+}
+
+export function listen({ config, metrics, handle, handingOver, descriptors, ...edge }: ListenOptions) {
+  const idleS = Math.ceil(config.KEEP_ALIVE_MS / 1_000)
+  return Bun.serve({
+    hostname: config.HOST,
+    port: config.PORT,
+    reusePort: config.REUSE_PORT,
+    idleTimeout: idleS,
+    // The gateway applies its own limit, so that the 413 has the error body that every failure has.
+    maxRequestBodySize: Number.MAX_SAFE_INTEGER,
+    fetch: async (request, server) => {
+      const { CLIENT_ADDRESS_HEADER: addressHeader } = config
+      const findAddress = () => clientAddress(request.headers, server.requestIP(request)?.address ?? "", addressHeader)
+      const connection = new Connection(server, request, descriptors.crowded ? CROWDED_IDLE_S : idleS)
+      const response = await handle(request, findAddress, connection)
+      metrics.responded(response)
+      connection.answered(response)
+      if (handingOver() || descriptors.crowded) response.headers.set("Connection", "close")
+      // A browser believes it only of an answer that came by https, so that is where it is said (RFC 6797, 7.2).
+      if (addressHeader !== undefined && cameByHttps(request)) response.headers.set(...HSTS)
+      return response
+    },
+    error: (error) => unhandled(error, edge),
+  })
+}
+
+/** A year: long enough for browsers' lists of such hosts. */
+const HSTS = ["Strict-Transport-Security", "max-age=31536000"] as const
+/** Seconds, where there are hardly any descriptors left. */
+const CROWDED_IDLE_S = 5
+
+/** As the proxy says that is trusted with the client's address too; what clients wrote stands before it. */
+const cameByHttps = ({ headers }: Request): boolean =>
+  headers.get("x-forwarded-proto")?.split(",").at(-1)?.trim().toLowerCase() === "https"
+
+/** Undefined without `METRICS_PORT`. */
+export const listenForMetrics = ({
+  config,
+  metrics,
+  readiness,
+  ...edge
+}: Omit<ListenOptions, "handle" | "handingOver" | "descriptors"> & { readonly readiness: Readiness }) =>
+  config.METRICS_PORT === undefined
+    ? undefined
+    : Bun.serve({
+        hostname: config.HOST,
+        port: config.METRICS_PORT,
+        fetch: async (request) =>
+          (await answerHealth(new URL(request.url).pathname, readiness)) ?? (await metrics.respond(request)),
+        error: (error) => unhandled(error, edge),
+      })
 
 /** Hashes in hex. */
 const Hash = Type.String({ pattern: "^[0-9a-f]{64}$" })
@@ -44,7 +116,7 @@ export class NeighbourSockets implements Neighbours {
     const directory = join(resolve(parts.dataDir), "neighbours")
     try {
       ownDirectory(directory)
-      const stop = listen(directory, parts)
+      const stop = listenForNeighbours(directory, parts)
       void removeStale(directory, parts.processId)
       return new NeighbourSockets(directory, stop)
     } catch (error) {
@@ -84,7 +156,7 @@ function ownDirectory(directory: string): void {
   chmodSync(directory, 0o700)
 }
 
-function listen(directory: string, { processId, handOver }: NeighbourSocketsOptions): () => Promise<void> {
+function listenForNeighbours(directory: string, { processId, handOver }: NeighbourSocketsOptions): () => Promise<void> {
   const unix = join(directory, processId)
   const { length } = Buffer.from(unix)
   if (length > LONGEST_PATH) throw new Error(`${length} bytes of path are more than the ${LONGEST_PATH} of a socket's`)
