@@ -229,7 +229,6 @@ const modelJson = ({ slots: { cap, taken, waiting }, waits }: Course) => ({
   would_wait: waits,
 })
 
-/** So many a minute of each name, all processes together; for what no key's own window counts. */
 export interface MinuteLimits {
   readonly limit: number
   /** How many names are remembered: more than come within a minute. */
@@ -240,6 +239,7 @@ export interface MinuteLimits {
   readonly monotonic: () => number
 }
 
+/** So many a minute of each name, all processes together; for what no key's own window counts. */
 export class MinuteRateLimiter {
   readonly #terms: MinuteLimits
   readonly #windows: RecentEntries<{ readonly window: SlidingWindow; readonly share: Share }>

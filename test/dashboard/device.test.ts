@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test"
-import { deviceOf } from "../../src/dashboard/api/browser.ts"
+import { loaded } from "./loaded.ts"
+
+const { deviceOf } = await loaded(() => import("../../src/dashboard/api/browser.ts"))
 
 const SAFARI = "AppleWebKit/605.1.15 (KHTML, like Gecko)"
 const CHROME = "AppleWebKit/537.36 (KHTML, like Gecko) Chrome/143.0.0.0"

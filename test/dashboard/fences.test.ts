@@ -1,6 +1,8 @@
 import { expect, test } from "bun:test"
 import { assert, property, string } from "fast-check"
-import { codeIn, piecesIn } from "../../src/dashboard/pages/playground/exchanges.tsx"
+import { loaded } from "./loaded.ts"
+
+const { codeIn, piecesIn } = await loaded(() => import("../../src/dashboard/pages/playground/exchanges.tsx"))
 
 const text = (text: string) => ({ type: "text", language: "", text })
 const code = (text: string, language = "") => ({ type: "code", language, text })

@@ -1,6 +1,8 @@
 /** How the page sends changes: with a key for each change that is meant, and again when the answer was lost. */
 import { describe, expect, test } from "bun:test"
-import { sender } from "../../src/dashboard/api/client.ts"
+import { loaded } from "./loaded.ts"
+
+const { sender } = await loaded(() => import("../../src/dashboard/api/client.ts"))
 
 type Step = "lost" | number | "in progress"
 

@@ -1,5 +1,7 @@
 import { expect, test } from "bun:test"
-import { timeZonesWith, zoneMatches } from "../../src/dashboard/api/browser.ts"
+import { loaded } from "./loaded.ts"
+
+const { timeZonesWith, zoneMatches } = await loaded(() => import("../../src/dashboard/api/browser.ts"))
 
 const found = (query: string, language: "id" | "en") =>
   timeZonesWith("Asia/Jakarta").filter((zone) => zoneMatches(zone, query, language))

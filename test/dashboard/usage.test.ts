@@ -7,15 +7,10 @@ import {
   writeView,
 } from "../../src/dashboard/pages/usage/address.ts"
 import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "../../src/dashboard/pages/usage/series.ts"
-import {
-  type Call,
-  type CallList,
-  callName,
-  joined,
-  longer,
-  type Sum,
-  toTheNewest,
-} from "../../src/dashboard/pages/usage/data.ts"
+import type { Call, CallList, Sum } from "../../src/dashboard/pages/usage/data.ts"
+import { loaded } from "./loaded.ts"
+
+const { callName, joined, longer, toTheNewest } = await loaded(() => import("../../src/dashboard/pages/usage/data.ts"))
 
 const TODAY = "2026-11-21"
 const view = (query: string) => readView(new URLSearchParams(query), TODAY)

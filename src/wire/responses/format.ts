@@ -190,7 +190,7 @@ function outputParts(item: JsonObject): JsonObject[] {
 
 const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-export function decodePrompt({ body }: ModelRequest): Prompt | Failure {
+function decodePrompt({ body }: ModelRequest): Prompt | Failure {
   const conversation = decodeItems(body["input"])
   if (conversation instanceof Failure) return conversation
   const tools = decodeTools(body)
