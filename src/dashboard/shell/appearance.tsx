@@ -1,6 +1,8 @@
 /**
  * How the page looks to whoever uses it: fonts, theme, logo and language, and the switches of theme and language. Fonts and theme
  * are set before the first paint; the theme is kept in this browser.
+ *
+ * And links to the terms, privacy and refund texts, which are pages of the server: in a row, and in a sentence.
  */
 import mono from "@fontsource-variable/geist-mono/files/geist-mono-latin-wght-normal.woff2"
 import sans from "@fontsource-variable/geist/files/geist-latin-wght-normal.woff2"
@@ -9,7 +11,7 @@ import { useSyncExternalStore, type ReactNode, useCallback, useState } from "rea
 import { api, isSignedOut, unwrap } from "../api/client.ts"
 import { accountQuery } from "../api/queries.ts"
 import { Choice } from "../components/form.tsx"
-import { type Language, LanguageProvider, languages, preferredLanguage, useLanguage } from "../i18n/language.tsx"
+import { type Language, LanguageProvider, languages, preferredLanguage, texts, useLanguage } from "../i18n/language.tsx"
 import { useShellText } from "./text.ts"
 
 /**
@@ -137,3 +139,61 @@ export function PreferredLanguage({ children }: { readonly children: ReactNode }
     </LanguageProvider>
   )
 }
+
+const topics = ["terms", "privacy", "refunds"] as const
+
+/** In a row, such as at the foot of a page. */
+export function LegalLinks() {
+  const text = useLegalText()
+  return (
+    <nav className="legal-links" aria-label={text.label}>
+      {topics.map((topic) => (
+        <LegalLink key={topic} topic={topic} />
+      ))}
+    </nav>
+  )
+}
+
+/** The three of them in the middle of a sentence. Each opens beside the form that is being filled in. */
+export function LegalList() {
+  const text = useLegalText()
+  return (
+    <>
+      <LegalLink topic="terms" beside />, <LegalLink topic="privacy" beside />
+      {text.and} <LegalLink topic="refunds" beside />
+    </>
+  )
+}
+
+function LegalLink({ topic, beside = false }: { readonly topic: (typeof topics)[number]; readonly beside?: boolean }) {
+  const text = useLegalText()
+  const { language } = useLanguage()
+  return (
+    <a href={`/${topic}?lang=${language}`} {...(beside && { target: "_blank", rel: "noopener" })}>
+      {beside ? text.inSentence[topic] : text[topic]}
+    </a>
+  )
+}
+
+const useLegalText = texts({
+  id: {
+    label: "Ketentuan layanan ini",
+    terms: "Ketentuan",
+    privacy: "Privasi",
+    refunds: "Pengembalian dana",
+    inSentence: {
+      terms: "ketentuan layanan",
+      privacy: "kebijakan privasi",
+      refunds: "ketentuan pengembalian dana",
+    },
+    and: ", dan",
+  },
+  en: {
+    label: "The terms of this service",
+    terms: "Terms",
+    privacy: "Privacy",
+    refunds: "Refunds",
+    inSentence: { terms: "terms of service", privacy: "privacy policy", refunds: "refund policy" },
+    and: ", and",
+  },
+})

@@ -13,9 +13,9 @@ import { Button, ContactLink } from "../components/button.tsx"
 import { EmptyState, useLate } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { texts, useFormat } from "../i18n/language.tsx"
-import { LegalList } from "../components/layout.tsx"
 import { AccountPaused, LookedAt, Notice, Unusual, useIsOwn, useMay, useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
+import { LegalList } from "./appearance.tsx"
 
 /** What must be known on every page: that it may be out of date, and what is up with the account. */
 export const Notices = () => (

@@ -10,9 +10,9 @@ import { Button, ButtonLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { AuthForm, type Credentials, Refusal } from "../../components/form.tsx"
 import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
-import { LegalList } from "../../components/layout.tsx"
 import { useSession } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
+import { LegalList } from "../../shell/appearance.tsx"
 
 const SHORTEST_PASSWORD = 10
 
