@@ -178,6 +178,7 @@ const transfers = `
 const PROFIT = `records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, cost_micro,
   estimated_micro, unknown, under, under_micro`
 
+const ACCOUNT_SUMS = `sum(records), sum(charge_micro), sum(absorbed_micro), sum(cost_micro), sum(estimated_micro), sum(unknown), sum(under), sum(under_micro)`
 const PROFIT_SUMS = PROFIT.split(",")
   .map((column) => `sum(${column.trim()})`)
   .join(", ")
@@ -196,7 +197,13 @@ const profit = `
   from profit_hours group by 1, 2, 3, 4, 5 having profit_part_end(profit_part(min(hour))) < now() - interval '2 hours' order by 1, 2, 3, 4, 5;
   insert into profit_parts select distinct since from profit_days;
   insert into profit_house (since, model, member, kind, ${PROFIT})
-  select since, model, member, kind, ${PROFIT_SUMS} from profit_days group by 1, 2, 3, 4`
+  select since, model, member, kind, ${PROFIT_SUMS} from profit_days group by 1, 2, 3, 4;
+  insert into profit_account_days
+  select account_id, (since at time zone 'UTC')::date, coalesce(sum(records) filter (where profit_is_final(kind)), 0), ${ACCOUNT_SUMS}
+  from profit_days where since < date_trunc('day', (select profit_part_end(max(since)) from profit_parts), 'UTC') group by 2, 1 order by 2, 1;
+  insert into profit_account_months
+  select date_trunc('month', day::timestamp)::date, account_id, sum(calls), ${ACCOUNT_SUMS} from profit_account_days group by 1, 2 order by 1, 2;
+  insert into profit_account_summed select distinct day, true from profit_account_days`
 
 const callHours = `
   insert into call_summed select * from generate_series(date_trunc('hour', now() - interval '${DAYS} days 2 hours', 'UTC'),

@@ -24,6 +24,8 @@ export interface Claim {
     | "profit_hours"
     | "profit_days"
     | "profit_house"
+    | "profit_account_days"
+    | "profit_account_months"
     | "customer_days"
     | "call_hours"
     | "openings"

@@ -76,6 +76,47 @@ const houseOf = (of: Compared): string => `
       where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
         is distinct from (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)`
 
+const ACCOUNT_SUMS = [
+  "calls",
+  "records",
+  "charge_micro",
+  "absorbed_micro",
+  "cost_micro",
+  "estimated_micro",
+  "unknown",
+  "under",
+  "under_micro",
+]
+const accountSums = (table: string): string => `(${ACCOUNT_SUMS.map((column) => `${table}.${column}`).join(", ")})`
+
+/** Of days whose sums stand. */
+const accountsOf = (of: Compared): string => `
+      with standing as materialized (
+        select day from profit_account_summed s where stands and not exists (
+          select from profit_late l where l.since >= span_begins(s.day, 0) and l.since < span_ends(s.day, false, 0))
+      ), summed as (
+        select account_id, (since at time zone 'UTC')::date as day, coalesce(sum(records) filter (where profit_is_final(kind)), 0) as calls,
+          ${ACCOUNT_SUMS.slice(1)
+            .map((column) => `sum(${column}) as ${column}`)
+            .join(", ")}
+        from ${of.records} d group by 1, 2
+      )
+      select null::text as account_id, account_id as sums_of, day, k.records as kept_records, s.records as recorded_records,
+        k.charge_micro as kept_micro, s.charge_micro as recorded_micro, k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
+      from summed s full join ${of.sums} k using (account_id, day)
+      where day in (select day from standing) and ${accountSums("s")} is distinct from ${accountSums("k")}`
+
+/** Whether their days stand or not. */
+const accountMonthsOf = (of: Compared): string => `
+      with summed as (
+        select account_id, date_trunc('month', day::timestamp)::date as month, ${ACCOUNT_SUMS.map((column) => `sum(${column}) as ${column}`).join(", ")}
+        from ${of.records} d group by 1, 2
+      )
+      select null::text as account_id, account_id as sums_of, month, k.records as kept_records, s.records as recorded_records,
+        k.charge_micro as kept_micro, s.charge_micro as recorded_micro, k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
+      from summed s full join ${of.sums} k using (account_id, month)
+      where ${accountSums("s")} is distinct from ${accountSums("k")}`
+
 const customersOf = (of: Compared): string => `
       with standing as materialized (
         select c.*, span_begins(day, zone) as begins, span_ends(day, false, zone) as ends from ${of.sums} c
@@ -155,6 +196,17 @@ export const claimsOfSums: readonly Claim[] = [
     contradictions: houseOf({ records: "profit_days", sums: "profit_house" }),
   },
   {
+    // Of days that are summed, and of which nothing came later.
+    name: "the sums of profit by accounts are those of the parts of days",
+    of: "profit_account_days",
+    contradictions: accountsOf({ records: "profit_days", sums: "profit_account_days" }),
+  },
+  {
+    name: "the sums of profit by accounts and months are those of their days",
+    of: "profit_account_months",
+    contradictions: accountMonthsOf({ records: "profit_account_days", sums: "profit_account_months" }),
+  },
+  {
     name: "the sums of customers by days are those of the parts of days",
     of: "customer_days",
     contradictions: customersOf({ records: "profit_days", sums: "customer_days" }),
@@ -180,6 +232,19 @@ export function sumsSince({ call, hour }: New): Replaced {
   const day = `profit_part(${hour} - interval '2 days')`
   const ofCallers = `(select h.* from (select distinct account_id from ${records} r) a
     join usage_hours h on h.account_id = a.account_id and h.hour >= ${hour})`
+  /** By the keys of accounts, because days of all of them have no index. */
+  const ofAccounts = (table: string, time: string, first: string) => `(
+    select k.* from (select distinct account_id from profit_days where since >= ${day}) a cross join lateral (
+      select * from ${table} k where k.account_id = a.account_id and k.${time} >= ${first} offset 0
+    ) k)`
+  const [firstDay, firstMonth] = ["day", "month"].map(
+    (unit) => `date_trunc('${unit}', ${day} at time zone 'UTC')::date`,
+  ) as [string, string]
+  const ofMonths = `(
+    select m.* from (select distinct account_id from profit_days where since >= ${day}) a
+    cross join generate_series(${firstMonth}::timestamp, now() at time zone 'UTC', interval '1 month') s (month) cross join lateral (
+      select * from profit_account_months m where m.month = s.month::date and m.account_id = a.account_id offset 0
+    ) m)`
   const of = (sums: string, contradictions: (of: Compared) => string, from = records) => ({
     compared: `${sums} s`,
     contradictions: contradictions({ records: from, sums }),
@@ -196,6 +261,16 @@ export function sumsSince({ call, hour }: New): Replaced {
       since("profit_house", "since", day),
       houseOf,
       since("profit_days", "since", day),
+    ),
+    "the sums of profit by accounts are those of the parts of days": of(
+      ofAccounts("profit_account_days", "day", `${firstDay} + 1`),
+      accountsOf,
+      since("profit_days", "since", `((${firstDay} + 1)::timestamp at time zone 'UTC')`),
+    ),
+    "the sums of profit by accounts and months are those of their days": of(
+      ofMonths,
+      accountMonthsOf,
+      ofAccounts("profit_account_days", "day", firstMonth),
     ),
     "the sums of customers by days are those of the parts of days": of(
       `(select * from customer_days where day >= (${day} at time zone 'UTC')::date)`,

@@ -19,6 +19,7 @@ import { frozenKeys } from "../store/live-keys.ts"
 import { makeMonths, removeOverdue } from "../store/retention.ts"
 import { sumCallHours } from "../store/operator/call-hours.ts"
 import { exchangeRateStore, type ExchangeRateStore } from "../store/operator/exchange-rates.ts"
+import { sumProfitAccounts } from "../store/operator/profit-accounts.ts"
 import { countCustomers, sumProfitParts } from "../store/operator/profit-parts.ts"
 import { outbox } from "../store/outbox.ts"
 import { sessionStore } from "../store/sessions.ts"
@@ -91,6 +92,7 @@ const chores = (
   const sumProfit = async () => {
     await sumProfitParts(store.database)
     await countCustomers(store.database)
+    await sumProfitAccounts(store.database)
   }
   return [
     { everyMs: config.EXCHANGE_RATES_EVERY_MS, atOnce: true, work: readRates, failed: "exchange rates not written" },

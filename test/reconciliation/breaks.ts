@@ -20,6 +20,14 @@ const sums =
     .map((column) => `sum(${column})`)
     .join(", ")
 
+/** Of all days that have parts, as they are summed once the days are over. */
+async function accountSums(sql: Sql) {
+  await sql`insert into profit_parts select distinct since from profit_days`
+  await sql`insert into profit_account_summed select distinct (since at time zone 'UTC')::date, false from profit_days`
+  for (let day: unknown = ""; day !== null && day !== undefined;)
+    day = (await sql<{ day: string | null }[]>`select sum_profit_accounts_1()::text as day`)[0]?.day
+}
+
 /** As if the calls had come before records were charges. */
 async function chargedApart(sql: Sql) {
   await sql`update charges_end set until_call = 'req_zzz'`
@@ -271,6 +279,31 @@ export const breaks: readonly Break[] = [
     },
     about: "nobody",
     figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000", kind: "ok" },
+  },
+  {
+    claim: "the sums of profit by accounts are those of the parts of days",
+    by: async ({ sql, victim }) => {
+      await sql`delete from profit_late`
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await accountSums(sql)
+      await sql`update profit_account_days set cost_micro = cost_micro + 3 where account_id = ${victim.accountId}`
+      await sql`update profit_account_months set cost_micro = cost_micro + 3 where account_id = ${victim.accountId}`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000" },
+  },
+  {
+    claim: "the sums of profit by accounts and months are those of their days",
+    by: async ({ sql, victim }) => {
+      await sql`delete from profit_late`
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await accountSums(sql)
+      await sql`update profit_account_months set cost_micro = cost_micro + 3 where account_id = ${victim.accountId}`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000" },
   },
   {
     claim: "the sums of customers by days are those of the parts of days",

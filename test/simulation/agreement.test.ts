@@ -131,6 +131,8 @@ const NOT_SIMULATED: readonly string[] = [
   "profit_hours",
   "profit_days",
   "profit_house",
+  "profit_account_days",
+  "profit_account_months",
   "customer_days",
   "call_hours",
   "archives",

@@ -80,6 +80,7 @@ import customerDays from "./0097_customer_days.sql" with { type: "text" }
 import noSpansWithoutCalls from "./0098_no_spans_without_calls.sql" with { type: "text" }
 import callsOfAccounts from "./0100_calls_of_accounts.sql" with { type: "text" }
 import narrowMonths from "./0101_narrow_months.sql" with { type: "text" }
+import profitAccounts from "./0110_profit_accounts.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -176,4 +177,5 @@ export const migrations: readonly Migration[] = [
   { name: "0098_no_spans_without_calls.sql", sql: noSpansWithoutCalls },
   { name: "0100_calls_of_accounts.sql", sql: callsOfAccounts },
   { name: "0101_narrow_months.sql", sql: narrowMonths },
+  { name: "0110_profit_accounts.sql", sql: profitAccounts },
 ]

@@ -4,10 +4,12 @@
  * time begins or ends within such a part, or the part is not summed yet. A sum that is larger than a JSON integer can say is told
  * as that much.
  */
-import { largestMicro, type Micro, micro } from "../../../actors/money/micro.ts"
+import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
+import { readCostliest } from "./profit-accounts.ts"
 import { partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
+import { type Profit, type Row, said, summed, toProfit } from "./profit-rows.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
 export type ProfitGroup = (typeof profitGroups)[number]
@@ -19,23 +21,6 @@ export interface ProfitQuestion extends ProfitPeriod {
   readonly splitBy: ProfitGroup | undefined
   /** How many rows at the most. */
   readonly limit: number
-}
-
-export interface Profit {
-  /** Final records. */
-  readonly calls: number
-  /** What customers were charged. */
-  readonly revenueMicro: Micro
-  /** Of what is known; all that backends were asked for these calls. */
-  readonly costMicro: Micro
-  /** The part of the cost that was estimated. */
-  readonly estimatedMicro: Micro
-  /** Records whose cost is not known. */
-  readonly unknown: number
-  readonly absorbedMicro: Micro
-  /** Calls whose price was under their cost, and by how much in all. */
-  readonly under: number
-  readonly underMicro: Micro
 }
 
 export interface ProfitRow extends Profit {
@@ -140,6 +125,10 @@ const MOST_CHOSEN = 500
  */
 async function readRows(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
   const { groupBy, splitBy, limit, timeZone } = question
+  if (groupBy === "account" && splitBy === undefined && limit <= MOST_CHOSEN) {
+    const rows = await readCostliest(database, question, limit + 1)
+    if (rows !== undefined) return rows
+  }
   const parts = groupBy === "day" || splitBy === "day" ? partsOfDays(question, timeZone) : partsWithin(question)
   return await database.run((sql) => {
     const order = sql`order by ${groupBy === "day" ? sql`one, cost desc, other` : sql`cost desc, one, other`} limit ${limit + 1}`
@@ -232,9 +221,6 @@ export async function readEmails(database: Database, ids: readonly string[]): Pr
   return new Map(rows.map(({ id, email }) => [id, email]))
 }
 
-/** A call has one final record; its other parts are markers, searches and tries. */
-const isFinal = (sql: Sql) => sql`kind not in ('retry', 'search') and kind not like 'fallback\\_%'`
-
 const columns = { model: "model", member: "member", account: "account_id" } as const
 
 function grouped(sql: Sql, { groupBy, splitBy, timeZone }: ProfitQuestion) {
@@ -249,40 +235,6 @@ function named(sql: Sql, { groupBy, splitBy }: ProfitQuestion) {
   return sql`${groupBy === "day" ? day(sql`one`) : sql`one`} as name, ${splitBy === "day" ? day(sql`other`) : sql`other`} as split`
 }
 
-const summed = (sql: Sql) => sql`
-  coalesce(sum(records) filter (where ${isFinal(sql)}), 0)::int as calls, coalesce(sum(records), 0)::int as records,
-  ${said(sql, sql`sum(charge_micro)`)} as revenue, ${said(sql, sql`sum(cost_micro)`)} as cost,
-  ${said(sql, sql`sum(estimated_micro)`)} as estimated, coalesce(sum(unknown), 0)::int as unknown,
-  ${said(sql, sql`sum(absorbed_micro)`)} as absorbed, coalesce(sum(under), 0)::int as under,
-  ${said(sql, sql`sum(under_micro)`)} as under_micro`
-
-const said = (sql: Sql, amount: ReturnType<Sql>) =>
-  sql`least(coalesce(${amount}, 0), ${String(largestMicro)}::numeric)::bigint`
-
-const toProfit = (row: Row): Profit => ({
-  calls: row.calls,
-  revenueMicro: micro(row.revenue),
-  costMicro: micro(row.cost),
-  estimatedMicro: micro(row.estimated),
-  unknown: row.unknown,
-  absorbedMicro: micro(row.absorbed),
-  under: row.under,
-  underMicro: micro(row.under_micro),
-})
-
-interface Row {
-  name: string | null
-  split: string | null
-  calls: number
-  records: number
-  revenue: bigint
-  cost: bigint
-  estimated: bigint
-  unknown: number
-  absorbed: bigint
-  under: number
-  under_micro: bigint
-}
 interface MixRow {
   calls: number
   customers: number

@@ -1,0 +1,149 @@
+/**
+ * Whose calls cost the most in a time, exactly, and without reading the sums of all accounts (migrations/0110_profit_accounts.sql). Micro-rupiah.
+ *
+ * Each month that the time is in has its accounts in the order of what they cost. Whoever is not among the first of any of them, nor of what is not
+ * summed by days, costs at most what the last ones that were looked at cost together. So those first are summed, and where as many of them as are wanted cost
+ * more than that, nobody else does; otherwise more are looked at.
+ */
+import type { Database, Sql } from "../database.ts"
+import type { ProfitPeriod } from "./profit-parts.ts"
+import { type Row, summed } from "./profit-rows.ts"
+
+const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
+const HOUR_MS = 3_600_000
+/** Of a shorter time all sums are added up sooner. */
+const SHORTEST_MS = 3.5 * 24 * HOUR_MS
+/** By how much more than as many as are guessed to be needed are looked at. */
+const ATTEMPTS = [1, 4, 16]
+
+/** Days that are summed in one round; the rest comes with the next ones. */
+const MOST_DAYS = 500
+
+/** Sums days of which all parts are summed, each in a statement of its own. */
+export async function sumProfitAccounts(database: Database): Promise<void> {
+  for (let day = 0; day < MOST_DAYS; day++) {
+    const [row] = await database.run(
+      (sql) => sql<{ day: string | null }[]>`select sum_profit_accounts_1()::text as day`,
+      patient,
+    )
+    if (row?.day === null || row === undefined) return
+  }
+}
+
+/** So many of the costliest accounts, in that order; undefined where all sums have to be added up. */
+export async function readCostliest(
+  database: Database,
+  { from, to }: ProfitPeriod,
+  wanted: number,
+): Promise<readonly Row[] | undefined> {
+  const hours = { from: nextHour(from), to: nextHour(to) }
+  if (hours.to.getTime() - hours.from.getTime() < SHORTEST_MS) return undefined
+  for (const more of ATTEMPTS) {
+    const rows = await database.run((sql) => costliest(sql, hours, wanted, more), patient)
+    if (rows[0]?.enough === true) return rows.filter(({ name }) => name !== null)
+  }
+  return undefined
+}
+
+const nextHour = (at: Date): Date => new Date(Math.ceil(at.getTime() / HOUR_MS) * HOUR_MS)
+
+const COLUMNS = "charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro"
+
+/** `more`: how many times more accounts of each list are looked at than it should take, which no answer depends on. */
+function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: number) {
+  /** What no day's sums have, of parts that are summed and of hours. */
+  const beside = (columns: ReturnType<Sql>, only = sql`true`, of = sql`true`) => sql`
+    select d.* from pieces p cross join lateral (
+      select account_id, ${columns} from profit_days where since = p.at and ${of} offset 0
+    ) d where p.kind = 'part' and ${only}
+    union all
+    select d.* from pieces p cross join lateral (
+      select account_id, ${columns} from profit_hours where hour = p.at and ${of} offset 0
+    ) d where p.kind = 'hour' and ${only}`
+  /** As a condition that the planner makes no join of: it would read each account of each hour by itself. */
+  const isOf = (accounts: ReturnType<Sql>) => sql`coalesce(account_id in (select account_id from ${accounts}), false)`
+  /** Of each account `a` by itself, by its key, however many months and days there are. */
+  const ofMonths = sql`pieces p cross join lateral (
+    select p.sign, m.* from profit_account_months m where p.sign = 1 and m.month = p.first_day and m.account_id = a.account_id offset 0
+  ) k where p.kind = 'month'`
+  const ofDays = sql`pieces p cross join lateral (
+    select p.sign, d.* from profit_account_days d where d.account_id = a.account_id and d.day >= p.first_day and d.day < p.until_day offset 0
+  ) k where p.kind = 'days'`
+  const signed = sql`k.sign * k.calls as calls, k.sign * k.records as records, k.sign * k.charge_micro as charge_micro, k.sign * k.absorbed_micro as absorbed_micro,
+    k.sign * k.cost_micro as cost_micro, k.sign * k.estimated_micro as estimated_micro, k.sign * k.unknown as unknown, k.sign * k.under as under,
+    k.sign * k.under_micro as under_micro`
+  const exactly = (accounts: ReturnType<Sql>) => sql`
+    select a.account_id, a.beside + m.cost + d.cost as cost, a.beside_records + m.records + d.records > 0 as called
+    from ${accounts} a cross join lateral (
+      select coalesce(sum(k.sign * k.cost_micro), 0) as cost, coalesce(sum(k.sign * k.records), 0) as records from ${ofMonths}
+    ) m cross join lateral (
+      select coalesce(sum(k.sign * k.cost_micro), 0) as cost, coalesce(sum(k.sign * k.records), 0) as records from ${ofDays}
+    ) d`
+  return sql<(Row & { enough: boolean })[]>`
+    with pieces as materialized (
+      select * from profit_account_pieces_1(${from}, ${to})
+    ), depth as materialized (
+      -- The more of its months is not in the time, the more accounts may be before those that are wanted.
+      select (${more * wanted * 1.2} * power(greatest(
+        extract(epoch from count(*) * interval '1 day') / extract(epoch from ${to}::timestamptz - ${from}::timestamptz), 1), 1.5))::bigint as depth
+      from pieces p join profit_account_summed s on s.day >= p.first_day and s.day < p.first_day + interval '1 month' where p.kind = 'month'
+    ), beside as materialized (
+      select account_id, sum(cost_micro) as cost, sum(records) as records from (${beside(sql`cost_micro, records`, sql`not p.within`)}) each_sum group by 1
+    ), listed as materialized (
+      select p.first_day as month, l.* from pieces p cross join lateral (
+        select account_id, cost_micro as cost from profit_account_months where month = p.first_day
+        order by cost_micro desc, account_id limit (select depth from depth) offset 0
+      ) l where p.kind = 'month'
+      union all
+      (select null, account_id, cost from beside order by cost desc, account_id limit (select depth from depth))
+    ), lasts as materialized (
+      select month, min(cost) as cost, (array_agg(account_id order by cost, account_id desc))[1] as account_id
+      from listed group by 1 having count(*) = (select depth from depth)
+    ), others as materialized (
+      -- What anybody who was not looked at costs at the most, and after whose id everybody is who costs as much.
+      select coalesce(sum(cost), 0) as cost, coalesce(sum(cost) filter (where month is not null), 0) as of_months, min(account_id) as account_id from lasts
+    ), seen as materialized (
+      select l.account_id, coalesce(sum(l.cost - coalesce(e.cost, 0)) filter (where l.month is not null), 0) as over
+      from listed l left join lasts e on e.month = l.month group by 1
+    ), edges as materialized (
+      -- What the bounds have already, of whole days.
+      select account_id, sum(cost_micro) as cost, sum(records) as records
+      from (${beside(sql`cost_micro, records`, sql`p.within`, isOf(sql`seen`))}) each_sum group by 1
+    ), bounds as materialized (
+      select s.account_id, o.of_months + coalesce(b.cost, 0) + s.over as bound,
+        coalesce(b.cost, 0) + coalesce(e.cost, 0) as beside, coalesce(b.records, 0) + coalesce(e.records, 0) as beside_records
+      from seen s cross join others o left join beside b on b.account_id = s.account_id left join edges e on e.account_id = s.account_id
+    ), likeliest as materialized (
+      select * from bounds order by bound desc, account_id limit ${wanted}
+    ), first as materialized (
+      ${exactly(sql`likeliest`)}
+    ), least as materialized (
+      select min(cost) as cost from first having count(*) = ${wanted}
+    ), told as materialized (
+      select account_id from (
+        select * from first
+        union all
+        ${exactly(sql`(
+          select * from bounds where account_id not in (select account_id from likeliest) and bound >= coalesce((select cost from least), 0)
+        )`)}
+      ) chosen
+      where called order by cost desc, account_id limit ${wanted}
+    ), rows as materialized (
+      select account_id as name, null::text as split, ${summed(sql, "sum(calls)")}, sum(cost_micro) as whole
+      from (
+        select a.account_id, k.* from told a cross join lateral (
+          select ${signed} from ${ofMonths} union all select ${signed} from ${ofDays}
+        ) k
+        union all
+        select account_id, case when profit_is_final(kind) then records else 0 end, records, ${sql.unsafe(COLUMNS)}
+        from (${beside(sql`kind, records, ${sql.unsafe(COLUMNS)}`, sql`true`, isOf(sql`told`))}) each_sum
+      ) each_sum
+      group by 1
+    ), judged as materialized (
+      select o.account_id is null or coalesce((
+        select r.whole > o.cost or r.whole = o.cost and r.name <= o.account_id from rows r order by r.whole desc, r.name limit 1 offset ${wanted - 1}
+      ), false) as enough
+      from others o
+    )
+    select j.enough, r.* from judged j left join rows r on true order by r.whole desc, r.name`
+}

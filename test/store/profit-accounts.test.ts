@@ -1,0 +1,255 @@
+/** Whose calls cost the most: that it is told as the hours have it, whatever time is asked for, of days that are summed and others, and of what comes late. */
+import { expect, test } from "bun:test"
+import { integer, sample, tuple } from "fast-check"
+import type { Sql } from "../../src/store/database.ts"
+import { readCostliest, sumProfitAccounts } from "../../src/store/operator/profit-accounts.ts"
+import { readProfit } from "../../src/store/operator/profit.ts"
+import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
+import { claims } from "../../src/reconciliation/claims.ts"
+import { openTestDatabase, type TestDatabase } from "./harness.ts"
+
+const HOUR_MS = 3_600_000
+const DAYS = 75
+/** Two months that are over, and a part of a third. */
+const FIRST = Date.parse("2026-02-17T00:00:00Z")
+const ACCOUNTS = 40
+
+/** Accounts of which few call often, some in a part of the time, some without any cost and one without records. */
+const hoursOf = (sql: Sql, seed: number) => sql`
+  insert into profit_hours
+  select '2026-02-17T00:00:00Z'::timestamptz + n * interval '1 hour', 'acc_' || lpad(a::text, 2, '0'), 'm-' || n % 3, 'p/k/' || n % 2, k,
+    case when a = 39 then 0 else 1 + n % 3 end, n, a, 7, 9, n * 1000 + a, n % 5,
+    case when a % 7 = 6 or a = 39 then 0 else (drawn % 50) * 900 + a % 3 end, n % 4, n % 2, n % 4, n * (n % 4)
+  from generate_series(0, ${DAYS * 24 - 1}) n, generate_series(0, ${ACCOUNTS - 1}) a, unnest(array['ok', 'retry', 'fallback_429']) k,
+    lateral (select abs(hashtext(concat(n, ' ', a, ' ', k, ' ', ${seed}::text))) as drawn) d
+  where drawn % (3 + a * a) = 0 and (a % 5 <> 3 or n / 24 between a and a + 25) and n / 24 <> 50`
+
+const CLAIMS = [
+  "the sums of profit by accounts are those of the parts of days",
+  "the sums of profit by accounts and months are those of their days",
+]
+const contradicted = async (sql: Sql) => {
+  const asked = claims.filter(({ name }) => CLAIMS.includes(name))
+  const found = await Promise.all(asked.map(({ contradictions }) => sql.unsafe(contradictions)))
+  return asked.length === CLAIMS.length ? found.flat() : ["a claim is missing"]
+}
+
+/** A round has not as many as there are. */
+const sumParts = async ({ db }: Pick<TestDatabase, "db">) => {
+  await sumProfitParts(db)
+  await sumProfitParts(db)
+}
+const summed = async (target: Pick<TestDatabase, "db">) => {
+  await sumParts(target)
+  await sumProfitAccounts(target.db)
+}
+
+const at = (hour: number) => new Date(FIRST + hour * HOUR_MS)
+
+interface Told {
+  name: string | null
+  records: number
+  calls: number
+  revenue: string
+  cost: string
+  estimated: string
+  unknown: number
+  absorbed: string
+  under: number
+  under_micro: string
+}
+
+/** As the hours have it. */
+const hourly = async (sql: Sql, from: Date, to: Date, limit: number) =>
+  [
+    ...(await sql<Told[]>`
+    select account_id as name, sum(records)::int as records, coalesce(sum(records) filter (where kind = 'ok'), 0)::int as calls, sum(charge_micro)::text as revenue,
+      sum(cost_micro)::text as cost, sum(estimated_micro)::text as estimated, sum(unknown)::int as unknown, sum(absorbed_micro)::text as absorbed,
+      sum(under)::int as under, sum(under_micro)::text as under_micro
+    from profit_hours where hour >= ${from} and hour < ${to} group by 1 having sum(records) > 0
+    order by sum(cost_micro) desc, 1 limit ${limit}`),
+  ].map((row) => ({ ...row }))
+
+const told = async ({ db }: TestDatabase, from: Date, to: Date, limit: number) =>
+  (await readCostliest(db, { from, to }, limit))?.map((row) => ({
+    name: row.name,
+    records: row.records,
+    calls: row.calls,
+    revenue: String(row.revenue),
+    cost: String(row.cost),
+    estimated: String(row.estimated),
+    unknown: row.unknown,
+    absorbed: String(row.absorbed),
+    under: row.under,
+    under_micro: String(row.under_micro),
+  }))
+
+/** From and until which hour, and how many of the accounts; then some that are drawn. */
+const asked: readonly (readonly [number, number, number])[] = [
+  [0, DAYS * 24, 5],
+  [0, DAYS * 24, 100],
+  [-200, DAYS * 24 + 500, 7],
+  [12 * 24, 43 * 24, 5],
+  [12 * 24 - 7, 43 * 24 - 7, 5],
+  [5 * 24 + 3, 44 * 24 + 19, 6],
+  [20 * 24, 27 * 24, 3],
+  [20 * 24 + 0.5, 27 * 24 + 0.25, 3],
+  [41 * 24 + 16, 46 * 24 + 1, 4],
+  [50 * 24, 54 * 24, 4],
+]
+const drawn = sample(
+  tuple(integer({ min: -30, max: 60 * 24 }), integer({ min: 84, max: 40 * 24 }), integer({ min: 1, max: 30 })),
+  { numRuns: 8, seed: 20261125 },
+)
+
+const toldRightly = async (target: TestDatabase) => {
+  const answered = { exactly: 0, beside: 0 }
+  for (const [first, last, limit] of [
+    ...asked,
+    ...drawn.map(([first, hours, limit]) => [first, first + hours, limit] as const),
+  ]) {
+    const [from, to] = [at(first), at(last)]
+    const rows = await told(target, from, to, limit)
+    if (rows === undefined) answered.beside++
+    else {
+      answered.exactly++
+      expect([first, last, limit, rows]).toEqual([first, last, limit, await hourly(target.sql, from, to, limit)])
+    }
+    const profit = await readProfit(target.db, {
+      from,
+      to,
+      timeZone: "UTC",
+      groupBy: "account",
+      splitBy: undefined,
+      limit,
+    })
+    const [costliest, one] = await Promise.all([
+      hourly(target.sql, from, to, limit),
+      hourly(target.sql, from, to, limit + 1),
+    ])
+    expect(profit.rows.map(({ group, costMicro }) => [group, String(costMicro)])).toEqual(
+      costliest.map(({ name, cost }) => [name ?? "", cost]),
+    )
+    expect(profit.truncated).toBe(one.length > limit)
+  }
+  return answered
+}
+
+test("who costs the most is who does in the hours, whatever of the time is summed", async () => {
+  await using target = await openTestDatabase()
+  const { sql } = target
+  await hoursOf(sql, 1)
+  await toldRightly(target)
+  await sumParts(target)
+  await toldRightly(target)
+  await sumProfitAccounts(target.db)
+  expect(await contradicted(sql)).toEqual([])
+  const { exactly } = await toldRightly(target)
+  expect(exactly).toBeGreaterThan(15)
+  // In the sums of a month, and not standing; of what is late, in a month that is over and in the last; and of days that are not summed yet.
+  await sql`update profit_account_summed set stands = false where day in ('2026-02-20', '2026-03-05', '2026-03-06', '2026-03-31')`
+  await sql`insert into profit_late values ('2026-03-23T15:00:00Z'), ('2026-04-02T17:00:00Z'), ('2026-04-02T17:00:00Z')`
+  await toldRightly(target)
+  expect(await contradicted(sql)).toEqual([])
+  await sql`update profit_account_days set cost_micro = cost_micro + 1000000, records = records + 1 where day = '2026-03-06'`
+  await sql`
+      update profit_account_months m set cost_micro = cost_micro + 1000000, records = records + 1
+      where month = '2026-03-01' and exists (select from profit_account_days d where d.account_id = m.account_id and d.day = '2026-03-06')`
+  await toldRightly(target)
+  await summed(target)
+  expect(await contradicted(sql)).toEqual([])
+  await toldRightly(target)
+}, 300_000)
+
+test("where nothing has a cost the accounts are in the order of their ids", async () => {
+  await using target = await openTestDatabase()
+  const { sql } = target
+  await hoursOf(sql, 2)
+  await sql`update profit_hours set cost_micro = 0`
+  await summed(target)
+  const { exactly, beside } = await toldRightly(target)
+  expect([exactly > 15, beside]).toEqual([true, 0])
+})
+
+test("of accounts no sums are read by models of days that are summed", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql, 3)
+  await summed(target)
+  await sql`update profit_days set cost_micro = cost_micro * 2`
+  await sql`update profit_hours set cost_micro = cost_micro * 3`
+  const [from, to] = [at(10 * 24), at(70 * 24)]
+  const before = await told(target, from, to, 5)
+  await sql`update profit_account_days set cost_micro = 0`
+  await sql`update profit_account_months set cost_micro = 0`
+  expect(await told(target, from, to, 5)).not.toEqual(before)
+  expect((await told(target, from, to, 5))?.every(({ cost }) => cost === "0")).toBe(true)
+  await sql`delete from profit_account_summed`
+  expect(await readCostliest(db, { from, to }, 5)).not.toBeEmpty()
+  expect((await told(target, from, to, 5))?.every(({ cost }) => cost !== "0")).toBe(true)
+})
+
+const recordOf = (sql: Sql, requestId: string, accountId: string, openedAt: string) => sql`
+  insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+    cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms,
+    cost_micro, member)
+  values (${requestId}, 0, ${accountId}, 'key_1', 1, 'm-1', 'chat', false, 'ok', 1, 1, 0, 0, 5, 0, 1, 1, 1, false, ${openedAt}, 1, 300000, 'p/k/1')`
+
+test("what comes late or is taken back is told at once, and is in the sums of the day and of the month after that", async () => {
+  await using target = await openTestDatabase()
+  const { sql } = target
+  await hoursOf(sql, 4)
+  await summed(target)
+  const days = await sql<{ day: string }[]>`select day::text from profit_account_summed where stands`
+  const standing = async () => (await sql`select from profit_account_summed where stands`).length
+  expect(days).toHaveLength(DAYS)
+  // Of an account that never called, of one that calls seldom in a part that nobody called in, and in a month that is over.
+  await recordOf(sql, "req_a", "acc_new", "2026-04-07T15:30:00Z")
+  await recordOf(sql, "req_b", "acc_38", "2026-04-08T15:30:00Z")
+  await recordOf(sql, "req_c", "acc_38", "2026-03-02T02:10:00Z")
+  await toldRightly(target)
+  expect((await told(target, at(0), at(DAYS * 24), 50))?.some(({ name }) => name === "acc_new")).toBe(true)
+  expect(await standing()).toBe(DAYS)
+  expect(await contradicted(sql)).toEqual([])
+  await sumProfitParts(target.db)
+  expect(await standing()).toBe(DAYS - 3)
+  await toldRightly(target)
+  expect(await contradicted(sql)).toEqual([])
+  await sumProfitAccounts(target.db)
+  expect(await standing()).toBe(DAYS)
+  await toldRightly(target)
+  expect(await contradicted(sql)).toEqual([])
+  await sql`update usage set cost_micro = 1 where request_id = 'req_c'`
+  await toldRightly(target)
+  await summed(target)
+  await toldRightly(target)
+  expect(await contradicted(sql)).toEqual([])
+  await sql`update profit_account_days set under = under + 1 where day = '2026-04-07' and account_id = 'acc_new'`
+  expect(await contradicted(sql)).toHaveLength(2)
+})
+
+test("a part that is late before its turn is not summed before those before it, and no day without all of its parts", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql, 5)
+  const sumPart = async (over: string) =>
+    (await sql<{ since: Date | null }[]>`select sum_profit_part_1(${over}) as since`)[0]?.since?.toISOString()
+  expect(await sumPart("2026-02-17T15:00:01Z")).toBe("2026-02-17T00:00:00.000Z")
+  await recordOf(sql, "req_a", "acc_01", "2026-02-19T15:30:00Z")
+  expect(await sumPart("2026-03-01T00:00:00Z")).toBe("2026-02-17T15:00:00.000Z")
+  await sumParts(target)
+  expect((await sql`select from profit_late`).length).toBe(0)
+  const [left] = await sql<{ parts: number }[]>`
+    select count(*)::int as parts from (select distinct profit_part(hour) as part from profit_hours) p where part not in (select since from profit_parts)`
+  expect(left?.parts).toBe(0)
+  // As before this release parts could be left out.
+  await sql`delete from profit_parts where since = '2026-03-03T17:00:00Z'`
+  await sql`delete from profit_days where since = '2026-03-03T17:00:00Z'`
+  await sumProfitAccounts(db)
+  const days = await sql<
+    { day: string }[]
+  >`select day::text from generate_series(date '2026-02-17', date '2026-05-02', interval '1 day') d (day)
+    where day not in (select day from profit_account_summed)`
+  expect(days.map(({ day }) => day.slice(0, 10))).toEqual(["2026-03-03"])
+  await toldRightly(target)
+})
