@@ -17,6 +17,7 @@ import type { Database } from "../store/database.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
 import { frozenKeys } from "../store/live-keys.ts"
 import { makeMonths, removeOverdue } from "../store/retention.ts"
+import { backendHistoryStore } from "../store/operator/backend-history.ts"
 import { sumCallHours } from "../store/operator/call-hours.ts"
 import { exchangeRateStore, type ExchangeRateStore } from "../store/operator/exchange-rates.ts"
 import { sumProfitAccounts } from "../store/operator/profit-accounts.ts"
@@ -25,6 +26,9 @@ import { outbox } from "../store/outbox.ts"
 import { sessionStore } from "../store/sessions.ts"
 import { sumUsageSpans } from "../store/usage-spans.ts"
 import type { Parts } from "./parts.ts"
+
+/** More than what operators are shown of them. */
+const MIDDLES_MS = 8 * 24 * 60 * 60_000
 
 interface Chore {
   readonly everyMs: number
@@ -94,6 +98,8 @@ const chores = (
     await countCustomers(store.database)
     await sumProfitAccounts(store.database)
   }
+  const backends = backendHistoryStore(store.database, store.process.id)
+  const keepMiddles = () => backends.keepMiddles(new Date(Date.now() - MIDDLES_MS))
   return [
     { everyMs: config.EXCHANGE_RATES_EVERY_MS, atOnce: true, work: readRates, failed: "exchange rates not written" },
     { everyMs: 2_000, work: refreshCatalogue, failed: "catalogue not refreshed" },
@@ -115,6 +121,7 @@ const chores = (
     { everyMs: 600_000, work: keepNoLonger, failed: "personal data not removed" },
     { everyMs: 2_000, work: writeRefused, failed: "refused calls not written" },
     { everyMs: 5_000, work: () => history.flush(), failed: "history of backends not written" },
+    { everyMs: 60_000, atOnce: true, work: keepMiddles, failed: "middles of backends not kept" },
     { everyMs: 10 * 60_000, work: () => refusedCalls.removeOld(), failed: "refused calls not removed" },
     { everyMs: 60_000, work: () => trial.give(), failed: "trial credit not given" },
     { everyMs: 5_000, work: endSeeing, failed: "accounts that operators see not looked for" },

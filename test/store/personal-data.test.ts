@@ -5,7 +5,7 @@ import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
 /** The house's own: catalogue, prices, processes, books about books. */
 const impersonal = new Set(
-  "announcement_rounds announcements archived_leases archives backend_events backend_hours call_hours call_late call_summed charges_end costs customer_days document_counters exchange_rates installation_secrets latency_summed member_settings model_aliases models prices processes profit_account_summed profit_house profit_late profit_parts proofs proven_leases reconciliations schema_migrations status_notes usage_spans_summed".split(
+  "announcement_rounds announcements archived_leases archives backend_events backend_hours backend_middles call_hours call_late call_summed charges_end costs customer_days document_counters exchange_rates installation_secrets latency_summed member_settings model_aliases models prices processes profit_account_summed profit_house profit_late profit_parts proofs proven_leases reconciliations schema_migrations status_notes usage_spans_summed".split(
     " ",
   ),
 )

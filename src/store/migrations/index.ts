@@ -81,6 +81,7 @@ import noSpansWithoutCalls from "./0098_no_spans_without_calls.sql" with { type:
 import callsOfAccounts from "./0100_calls_of_accounts.sql" with { type: "text" }
 import narrowMonths from "./0101_narrow_months.sql" with { type: "text" }
 import profitAccounts from "./0110_profit_accounts.sql" with { type: "text" }
+import backendMiddles from "./0111_backend_middles.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -178,4 +179,5 @@ export const migrations: readonly Migration[] = [
   { name: "0100_calls_of_accounts.sql", sql: callsOfAccounts },
   { name: "0101_narrow_months.sql", sql: narrowMonths },
   { name: "0110_profit_accounts.sql", sql: profitAccounts },
+  { name: "0111_backend_middles.sql", sql: backendMiddles },
 ]

@@ -1,5 +1,5 @@
 /** The history of backends: what became of members of pools, with what operators did to them, and their tries by the hour. */
-import type { Database } from "../database.ts"
+import type { Database, Sql } from "../database.ts"
 
 export const backendEvents = ["opened", "closed", "credential_refused", "credential_accepted"] as const
 export const memberActs = ["member.changed", "member.retried"] as const
@@ -80,6 +80,8 @@ export interface BackendHistoryStore {
   list(page: HistoryPage): Promise<readonly HistoryEntry[]>
   /** Hours with tries, from that one on, in their order. */
   hours(from: Date, member: string | undefined): Promise<readonly HourSums[]>
+  /** Finds the middle of hours that are over, from that one on, and forgets those of before. */
+  keepMiddles(from: Date): Promise<void>
 }
 
 const MINUTE_S = 60
@@ -163,23 +165,12 @@ export const backendHistoryStore = (database: Database, processId: string): Back
   async hours(from, member) {
     const rows = await database.run(
       (sql) => sql<{ hour: Date; tries: number; failed: number; rate_limited: number; middle: number | null }[]>`
-        with asked as materialized (
-          select * from backend_hours
-          where hour >= ${from} and ${member === undefined ? sql`true` : sql`member = ${member}`}
-        ), counted as (
-          select a.hour, s.step, sum(s.tries) as tries
-          from asked a cross join lateral unnest(a.steps, a.step_tries) as s (step, tries) group by 1, 2
-        ), upto as (
-          select hour, step, sum(tries) over (partition by hour order by step) as reached,
-            sum(tries) over (partition by hour) as of_all
-          from counted
-        ), middles as (
-          select hour, min(step) as middle from upto where 2 * reached >= of_all group by 1
-        )
-        select a.hour, sum(a.answered + a.failed)::float8 as tries, sum(a.failed)::float8 as failed,
-          sum(a.rate_limited)::float8 as rate_limited, m.middle::integer as middle
-        from asked a left join middles m on m.hour = a.hour
-        group by a.hour, m.middle having sum(a.answered + a.failed) > 0 order by a.hour`,
+        with ${triesByHour(sql, from, member)}, known as (
+          select t.hour, k.middle from tries t join backend_middles k on k.hour = t.hour and k.tries = t.tries where ${member === undefined}
+        ), ${middlesOf(sql, sql`select hour from tries where hour not in (select hour from known)`, member)}
+        select t.hour, t.tries::float8 as tries, t.failed::float8 as failed, t.rate_limited::float8 as rate_limited, m.middle::integer as middle
+        from tries t left join (select * from known union all select * from middles) m on m.hour = t.hour
+        where t.tries > 0 order by t.hour`,
       once,
     )
     return rows.map(({ hour, tries, failed, rate_limited: rateLimited, middle }) => ({
@@ -190,7 +181,49 @@ export const backendHistoryStore = (database: Database, processId: string): Back
       middleStep: middle ?? undefined,
     }))
   },
+
+  async keepMiddles(from) {
+    await database.run(
+      (sql) => sql`
+        with ${triesByHour(sql, from)}, due as materialized (
+          select t.hour, t.tries from tries t
+          where t.hour < date_trunc('hour', now(), 'UTC')
+            and not exists (select from backend_middles k where k.hour = t.hour and k.tries = t.tries)
+          order by t.hour desc limit ${MOST_MIDDLES}
+        ), ${middlesOf(sql, sql`select hour from due`)}, gone as (
+          delete from backend_middles where hour < ${from}
+        )
+        insert into backend_middles
+        select d.hour, d.tries, m.middle from due d left join middles m using (hour) order by 1
+        on conflict (hour) do update set tries = excluded.tries, middle = excluded.middle`,
+      once,
+    )
+  },
 })
+
+/** Hours of which the middle is found in one round; the rest comes with the next ones. */
+const MOST_MIDDLES = 50
+
+const isOf = (sql: Sql, member: string | undefined) => (member === undefined ? sql`true` : sql`member = ${member}`)
+
+/** As `tries`, in a statement. */
+const triesByHour = (sql: Sql, from: Date, member?: string) => sql`tries as materialized (
+  select hour, sum(answered + failed) as tries, sum(failed) as failed, sum(rate_limited) as rate_limited
+  from backend_hours where hour >= ${from} and ${isOf(sql, member)} group by 1
+)`
+
+/** As `middles`, of some hours: the step that half of their times are within. */
+const middlesOf = (sql: Sql, hours: ReturnType<Sql>, member?: string) => sql`counted as (
+  select h.hour, s.step, sum(s.tries) as tries
+  -- Each hour by the index, however few there are.
+  from (${hours}) asked cross join lateral (
+    select hour, steps, step_tries from backend_hours where hour = asked.hour and ${isOf(sql, member)} offset 0
+  ) h cross join lateral unnest(h.steps, h.step_tries) as s (step, tries) group by 1, 2
+), upto as (
+  select hour, step, sum(tries) over (partition by hour order by step) as reached, sum(tries) over (partition by hour) as of_all from counted
+), middles as (
+  select hour, min(step)::integer as middle from upto where 2 * reached >= of_all group by 1
+)`
 
 /** In the steps' order, and how many fall into each. */
 const stepsJson = (steps: ReadonlyMap<number, number>): string => {
