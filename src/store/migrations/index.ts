@@ -82,6 +82,7 @@ import callsOfAccounts from "./0100_calls_of_accounts.sql" with { type: "text" }
 import narrowMonths from "./0101_narrow_months.sql" with { type: "text" }
 import profitAccounts from "./0110_profit_accounts.sql" with { type: "text" }
 import backendMiddles from "./0111_backend_middles.sql" with { type: "text" }
+import paidTopUps from "./0112_paid_top_ups.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -180,4 +181,5 @@ export const migrations: readonly Migration[] = [
   { name: "0101_narrow_months.sql", sql: narrowMonths },
   { name: "0110_profit_accounts.sql", sql: profitAccounts },
   { name: "0111_backend_middles.sql", sql: backendMiddles },
+  { name: "0112_paid_top_ups.sql", sql: paidTopUps },
 ]
