@@ -6,17 +6,8 @@
  * A query names the account that a row is about; null is the house's books as a whole. Columns in `_micro` are money.
  */
 import { claimsOfSums } from "./claims-of-sums.ts"
-import {
-  ARCHIVED_AT,
-  ARCHIVED_CALLS,
-  BOOKED,
-  type Claim,
-  claimsOfRefunds,
-  claimsOfTopUps,
-  movedBy,
-  ofEach,
-  OWN_CHARGES,
-} from "./claim.ts"
+import { type Claim, claimsOfRefunds, claimsOfTopUps } from "./claim.ts"
+import { ARCHIVED_AT, ARCHIVED_CALLS, BOOKED, movedBy, ofEach, OWN_CHARGES } from "./claim.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
   + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`

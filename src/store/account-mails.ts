@@ -5,18 +5,8 @@
  */
 import { nanoid } from "nanoid"
 import type { MemberRole } from "./members.ts"
-import {
-  type DueMail,
-  isLink,
-  type Language,
-  type LinkKind,
-  linkKinds,
-  type MailKind,
-  type OwnedKey,
-  type OwnedKeyRow,
-  type OwnMailKind,
-  toOwnedKey,
-} from "./account-settings.ts"
+import { isLink, linkKinds, toOwnedKey } from "./account-settings.ts"
+import type { DueMail, Language, LinkKind, MailKind, OwnedKey, OwnedKeyRow, OwnMailKind } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
