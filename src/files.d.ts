@@ -18,3 +18,8 @@ declare module "*.data" {
   const path: string
   export default path
 }
+/** SQL files, imported `with { type: "text" }`. */
+declare module "*.sql" {
+  const text: string
+  export default text
+}

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { Sql } from "../../src/store/database.ts"
-import { sumCallHours } from "../../src/store/operator/call-hours.ts"
+import { sumCallHours } from "../../src/store/operator/overview.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
 import { usageSumStore } from "../../src/store/usage-sums.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { loadCatalogue } from "../../src/store/catalogue.ts"
 import { auditStore } from "../../src/store/operator/audit.ts"
-import { type MemberStore, memberStore } from "../../src/store/operator/members.ts"
+import { type MemberStore, memberStore } from "../../src/store/operator/models.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
 let database: TestDatabase

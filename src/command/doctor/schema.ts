@@ -1,7 +1,8 @@
 /** What is in the database: the schema's version, whose the tables are, what we may do, and what the books last said. */
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
-import { deniedOf, schemaState, tableRights } from "../../store/migrate.ts"
+import { schemaState } from "../../store/migrate.ts"
+import { deniedOf, tableRights } from "../../store/rights.ts"
 import { archivesIn, damagedArchives } from "../../store/archives.ts"
 import { monthsOf } from "../../store/retention.ts"
 import { type Finding, look, ok, wrong } from "../command.ts"

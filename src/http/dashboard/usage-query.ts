@@ -9,7 +9,7 @@ import { type SummaryQuestion, type UsageRange, usageGroups, usageSplits } from 
 import { LONGEST_ARRIVAL_MS, type UsageFilter } from "../../store/usage.ts"
 import type { UsageNarrowing } from "../../store/usage-spans.ts"
 import type { RefusedFilter } from "../../store/refused-calls.ts"
-import type { CallPeriod } from "../../store/operator/call-hours.ts"
+import type { CallPeriod } from "../../store/operator/overview.ts"
 import { firstRequestId } from "../edge.ts"
 import { refused } from "../route.ts"
 import { ENDPOINTS } from "../../language/request.ts"

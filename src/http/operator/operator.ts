@@ -15,7 +15,7 @@ import { type AuditRow, type AuditStore, auditStore } from "../../store/operator
 import { backendHistoryStore } from "../../store/operator/backend-history.ts"
 import { billingHealthStore } from "../../store/operator/billing-health.ts"
 import { memberStore } from "../../store/members.ts"
-import { memberStore as poolMemberStore } from "../../store/operator/members.ts"
+import { memberStore as poolMemberStore } from "../../store/operator/models.ts"
 import { changeRole } from "../../store/operator/role.ts"
 import { modelStore } from "../../store/operator/models.ts"
 import { exchangeRateStore } from "../../store/operator/exchange-rates.ts"

@@ -2,7 +2,7 @@
 import { Type } from "@sinclair/typebox"
 import { microToJson, minus } from "../../../actors/money/micro.ts"
 import type { Leak, ProfitGroup, ProfitQuestion, ProfitRow, ProfitSums } from "../../store/operator/profit.ts"
-import type { Profit } from "../../store/operator/profit-rows.ts"
+import type { Profit } from "../../store/operator/profit-parts.ts"
 import { type Cell, Rupiah } from "../dashboard/page.ts"
 import { tokenCounts } from "../dashboard/usage-rows.ts"
 import { described, field, flag, integer, micro as microShape, orNull, text, time } from "../shapes.ts"

@@ -7,7 +7,7 @@
  */
 import type { Database, Sql } from "../database.ts"
 import type { ProfitPeriod } from "./profit-parts.ts"
-import { type Row, summed } from "./profit-rows.ts"
+import { type Row, summed } from "./profit-parts.ts"
 
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 const HOUR_MS = 3_600_000

@@ -9,7 +9,7 @@ import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
 import { readCostliest } from "./profit-accounts.ts"
 import { partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
-import { type Profit, type Row, said, summed, toProfit } from "./profit-rows.ts"
+import { type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
 export type ProfitGroup = (typeof profitGroups)[number]
