@@ -225,7 +225,7 @@ function piecesOf({ from, to }: CallPeriod): readonly { readonly since: number; 
 }
 
 /** As `records`, in a statement: rows of an hour's `since`, `status`, `error_code`, `calls`, `charged` and `absorbed`. */
-export function callSums(sql: Sql, period: CallPeriod, firstId: FirstId) {
+function callSums(sql: Sql, period: CallPeriod, firstId: FirstId) {
   const pieces = piecesOf(period)
   const times = (of: "since" | "until") => sql.array(pieces.map((piece) => new Date(piece[of])))
   const firstIds = pieces.map(({ since }) => firstId(since - LONGEST_ARRIVAL_MS))
