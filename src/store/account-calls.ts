@@ -6,7 +6,7 @@
 import type { Fragment } from "postgres"
 import type { Sql } from "./sql.ts"
 
-/** A request id, or an expression of one. */
+/** A request id, a column, or a query of one. Not a function, which would be called for each row. */
 type Call = string | Fragment
 
 /** Final records alone: a marker of a reroute is no call. */

@@ -173,7 +173,7 @@ export const chargedFrom = (sql: Sql, accountId: string, from: string) => sql`(
     union all
     select charge_micro from usage u
     where ${callsOf(sql, accountId)} and ${fromCall(sql, sql`(select call from place)`)}
-      and ${beforeCall(sql, sql`first_call((select hour from place))`)} and opened_at < (select hour from place)
+      and ${beforeCall(sql, sql`(select first_call(hour) from place)`)} and opened_at < (select hour from place)
     union all
     select charge_micro from (${sumsOfHours(sql, {
       accountId,

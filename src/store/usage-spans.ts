@@ -99,10 +99,12 @@ export const lastCalls = (sql: Sql, accountId: string, keys: ReturnType<Sql>) =>
     select key_id, hour from last_hours_of_keys_1(${accountId}, ${keys}, '-infinity', 'infinity', true)
   )
   select u.key_id, max(u.opened_at) as at
-  from (select hour, array_agg(key_id) as keys from hours group by 1) h cross join lateral (
+  from (
+    select hour, array_agg(key_id) as keys, first_call(hour - interval '1 hour') as first_id, first_call(hour + interval '1 hour') as end_id
+    from hours group by 1 offset 0
+  ) h cross join lateral (
     select key_id, opened_at from usage u
-    where ${callsOf(sql, accountId)} and ${fromCall(sql, sql`first_call(h.hour - interval '1 hour')`)}
-      and ${beforeCall(sql, sql`first_call(h.hour + interval '1 hour')`)} and opened_at >= h.hour and opened_at < h.hour + interval '1 hour'
+    where ${callsOf(sql, accountId)} and ${fromCall(sql, sql`h.first_id`)} and ${beforeCall(sql, sql`h.end_id`)} and opened_at >= h.hour and opened_at < h.hour + interval '1 hour'
       and key_id = any (h.keys) offset 0
   ) u group by 1`
 

@@ -188,7 +188,7 @@ const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
   select opened_at as at, model, key_id, endpoint, status, 1 as calls, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, charge_micro, (cache_read_tokens > 0)::integer as cache_reads
   from usage u where ${callsOf(sql, range.accountId)}
-    and ${fromCall(sql, firstCall(sql, sql`${from}::timestamptz`))} and ${beforeCall(sql, sql`first_call(${to}::timestamptz)`)}
+    and ${fromCall(sql, sql`(select ${firstCall(sql, sql`${from}::timestamptz`)})`)} and ${beforeCall(sql, sql`(select first_call(${to}::timestamptz))`)}
     and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
 
 /** The first id that a call which began then may have. */
@@ -215,7 +215,7 @@ const hoursOf = (sql: Sql, { from, to, timeZone }: SummaryQuestion) => sql`
  */
 const newestOf = (sql: Sql, { accountId, only }: SummaryQuestion) => sql`
   select u.* from (
-    select since, until from hours where not summed ${
+    select since, until, ${firstCall(sql, sql`since`)} as first_id, first_call(until) as end_id from hours where not summed ${
       only?.keyId === undefined
         ? sql``
         : sql`and exists (select from usage_hours s where s.account_id = ${accountId}
@@ -224,8 +224,7 @@ const newestOf = (sql: Sql, { accountId, only }: SummaryQuestion) => sql`
   ) h cross join lateral (
     select opened_at as at, model, key_id, endpoint, status, first_token_ms from usage u
     where ${callsOf(sql, accountId)} and opened_at >= h.since and opened_at < h.until
-      and ${fromCall(sql, firstCall(sql, sql`h.since`))}
-      and ${beforeCall(sql, sql`first_call(h.until)`)} ${only?.keyId === undefined ? sql`` : sql`and key_id = ${only.keyId}`}
+      and ${fromCall(sql, sql`h.first_id`)} and ${beforeCall(sql, sql`h.end_id`)} ${only?.keyId === undefined ? sql`` : sql`and key_id = ${only.keyId}`}
     ${atLeastNewest(sql, FIRST_TOKENS_OF)}
   ) u limit ${FIRST_TOKENS_OF}`
 
