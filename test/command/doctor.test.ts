@@ -26,7 +26,7 @@ const provider = Bun.serve({
 let database: Place
 let direct: Connection
 beforeAll(async () => {
-  database = await openPlace(true)
+  database = await openPlace()
   direct = directConnection(database.url)
 })
 afterAll(async () => {

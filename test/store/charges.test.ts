@@ -11,18 +11,17 @@ import { migrations } from "../../src/store/migrations/index.ts"
 import { accountViews } from "../../src/store/operator/accounts.ts"
 import { proofPoint, prove, reconciliationStore } from "../../src/store/reconciliations.ts"
 import { Books, voidOf } from "../money/books.ts"
-import { directConnection, type EmptyDatabase, onPostgres, openEmptyDatabase, type TestDatabase } from "./harness.ts"
+import { directConnection, onPostgres, openPlace, type Place, type TestDatabase } from "./harness.ts"
 
 const BEFORE = migrations.filter(({ name }) => name < "0089")
 const BEFORE_RECORDS = migrations.filter(({ name }) => name < "0096")
 const HOUR_MS = 3_600_000
 
-let place: EmptyDatabase
+let place: Place
 let target: TestDatabase
 let close: () => Promise<void>
 beforeEach(async () => {
-  place = await openEmptyDatabase()
-  await migrate(place.url, BEFORE)
+  place = await openPlace(BEFORE)
   const db = openDatabase({ url: place.url, connections: 2 })
   const direct = directConnection(place.url)
   close = async () => {

@@ -1,9 +1,9 @@
 /** A migrated database for each test, on either kind of Postgres, so that one suite says the same of both. */
 import type { Connection } from "../../src/store/connection.ts"
 import { type Database, type DatabaseOptions, openDatabase, type Sql } from "../../src/store/database.ts"
-import { directConnection, giveBack, onPostgres, openPlace, type Place, takePlace } from "./scratch.ts"
+import { directConnection, giveBack, openPlace, type Place, takePlace } from "./scratch.ts"
 
-export { directConnection, onPostgres, type Place, templateCopy } from "./scratch.ts"
+export { directConnection, onPostgres, openPlace, type Place, templateCopy } from "./scratch.ts"
 
 export interface TestDatabase extends AsyncDisposable {
   readonly url: string
@@ -38,12 +38,11 @@ export interface EmptyDatabase extends Place, AsyncDisposable {
 
 /** A database without tables. */
 export async function openEmptyDatabase(): Promise<EmptyDatabase> {
-  const place = await openPlace(false)
+  const place = await openPlace([])
   const empty = async () => {
     const connection = directConnection(place.url)
     await connection.sql.unsafe("drop schema public cascade; create schema public")
     await connection.end()
   }
-  if (!onPostgres) await empty()
   return { ...place, empty, [Symbol.asyncDispose]: () => place.remove() }
 }

@@ -1,27 +1,22 @@
 /** The rules for migrations (docs/migrations.md), held against each new one on tables that have rows. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Sql } from "../../src/store/database.ts"
-import { migrate } from "../../src/store/migrate.ts"
 import { type Migration, migrations } from "../../src/store/migrations/index.ts"
 import { rehearse, statementsOf } from "../../src/store/migration-plan.ts"
-import { directConnection, type EmptyDatabase, openEmptyDatabase } from "./harness.ts"
+import { directConnection, openPlace, type Place } from "./harness.ts"
 
 /** The last that was made before there were rules. */
 const OLD = "0030_gathered_answers.sql"
 const ROWS = 3_000
 const LARGE = ["usage", "usage_hours", "transfers", "accounts", "api_keys", "balances"]
 
-let place: EmptyDatabase
+let place: Place
 let connection: ReturnType<typeof directConnection>
 let sql: Sql
 beforeAll(async () => {
-  place = await openEmptyDatabase()
+  place = await openPlace(migrations.filter(({ name }) => name <= OLD))
   connection = directConnection(place.url)
   sql = connection.sql
-  await migrate(
-    place.url,
-    migrations.filter(({ name }) => name <= OLD),
-  )
   await sql.unsafe(`
     insert into accounts (id, email, password_hash) select 'acc_' || n, n || '@example.test', 'x' from generate_series(1, ${ROWS}) n;
     insert into balances (account_id) select id from accounts;

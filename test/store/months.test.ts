@@ -8,7 +8,7 @@ import { migrations } from "../../src/store/migrations/index.ts"
 import { makeMonths, monthsOf } from "../../src/store/retention.ts"
 import { Books, voidOf } from "../money/books.ts"
 import { reconcile } from "../money/reconcile.ts"
-import { directConnection, openEmptyDatabase, openTestDatabase, type TestDatabase } from "./harness.ts"
+import { directConnection, openPlace, openTestDatabase, type TestDatabase } from "./harness.ts"
 
 const now = new Date()
 /** The first moment of a month in UTC, by how many months it is from this one. */
@@ -70,8 +70,7 @@ test("a call whose month has no table is charged and found, and goes on being wh
 })
 
 test("a database with records keeps them, books through the migration, and has months from its bound on", async () => {
-  await using place = await openEmptyDatabase()
-  await migrate(place.url, until("0072_no_index_of_revenue.sql"))
+  const place = await openPlace(until("0072_no_index_of_revenue.sql"))
   const db = openDatabase({ url: place.url, connections: 2 })
   const direct = directConnection(place.url)
   const { sql } = direct
@@ -109,6 +108,7 @@ test("a database with records keeps them, books through the migration, and has m
   } finally {
     await db.close()
     await direct.end()
+    await place.remove()
   }
 })
 

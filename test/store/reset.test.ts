@@ -6,7 +6,7 @@ import { directConnection, openPlace } from "./scratch.ts"
 
 /** Hands a database that nobody else uses to a test. */
 async function withNewDatabase(work: (sql: Sql, template: Template) => Promise<void>): Promise<void> {
-  const place = await openPlace(true)
+  const place = await openPlace()
   const connection = directConnection(place.url)
   try {
     await work(connection.sql, await readTemplate(connection.sql))

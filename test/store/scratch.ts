@@ -1,12 +1,11 @@
 /**
  * Databases of the tests, on either kind of Postgres. Each is a copy of a template that is made once per version of the
- * migrations. One that a test has finished with is kept for the next test of the same process, which gets it emptied:
+ * migrations it has. One that a test has finished with is kept for the next test of the same process, which gets it emptied:
  * that takes milliseconds where a copy takes seconds. What a process leaves behind, another removes later.
  */
 import {
   cpSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -20,20 +19,25 @@ import { join } from "node:path"
 import postgres from "postgres"
 import { Connection } from "../../src/store/connection.ts"
 import type { Sql } from "../../src/store/database.ts"
+import { DataDirectoryInUse, lockDataDirectory } from "../../src/store/embedded/database-files.ts"
 import { openEmbedded } from "../../src/store/embedded/open.ts"
 import { migrate } from "../../src/store/migrate.ts"
-import { migrations } from "../../src/store/migrations/index.ts"
+import { type Migration, migrations } from "../../src/store/migrations/index.ts"
 import { readTemplate, reset, type Template } from "./reset.ts"
 
 export const onPostgres = Bun.env.LOKET_TEST_DATABASE === "postgres"
 const serverUrl = Bun.env.DATABASE_URL ?? "postgres://root@127.0.0.1:5432/postgres"
 
-/** Names what a template is made of: a change of either makes another one. */
-const fingerprint = new Bun.CryptoHasher("sha256")
-  .update(await Bun.file(join(import.meta.dir, "../../node_modules/@electric-sql/pglite/package.json")).text())
-  .update(migrations.map(({ name, sql }) => `${name}\0${sql}\0`).join(""))
-  .digest("hex")
-  .slice(0, 16)
+const pglite = await Bun.file(join(import.meta.dir, "../../node_modules/@electric-sql/pglite/package.json")).text()
+
+/** Names what a template is made of: a change of any makes another one. Migrations make tables of the months around today. */
+const fingerprintOf = (wanted: readonly Migration[]): string =>
+  new Bun.CryptoHasher("sha256")
+    .update(pglite)
+    .update(new Date().toISOString().slice(0, "2026-11".length))
+    .update(wanted.map(({ name, sql }) => `${name}\0${sql}\0`).join(""))
+    .digest("hex")
+    .slice(0, 16)
 
 /**
  * A canary changes the product while it is loaded, migrations too. What is made of a changed one is of no use to anybody else,
@@ -47,9 +51,9 @@ export interface Place {
   remove(): Promise<void>
 }
 
-/** A database of which a test may do anything; it is removed afterwards. */
-export const openPlace = async (migrated: boolean): Promise<Place> =>
-  onPostgres ? await serverDatabase(migrated) : await embeddedDatabase()
+/** A database with these migrations, of which a test may do anything; it is removed afterwards. */
+export const openPlace = async (wanted: readonly Migration[] = migrations): Promise<Place> =>
+  onPostgres ? await serverDatabase(wanted) : await embeddedDatabase(wanted)
 
 export function directConnection(url: string): Connection {
   return new Connection({ url, connectTimeoutMs: 10_000, statementTimeoutMs: 0 })
@@ -69,7 +73,7 @@ export async function takePlace(): Promise<Place> {
     if (await renewed(place)) return place
     await place.remove()
   }
-  const place = await openPlace(true)
+  const place = await openPlace()
   await (template ??= withConnection(place.url, readTemplate))
   return place
 }
@@ -130,14 +134,14 @@ async function withConnection<T>(url: string, work: (sql: Sql) => Promise<T>): P
 // ---- The embedded database ------------------------------------------------------------------------------------------
 
 /** A data directory that is a copy of the migrated template, not opened yet. */
-export async function templateCopy(): Promise<string> {
+export async function templateCopy(wanted: readonly Migration[] = migrations): Promise<string> {
   const directory = scratchDirectory()
-  cpSync(await embeddedTemplate(), directory, { recursive: true })
+  cpSync(await embeddedTemplate(wanted), directory, { recursive: true })
   return directory
 }
 
-async function embeddedDatabase(): Promise<Place> {
-  const dataDir = await templateCopy()
+async function embeddedDatabase(wanted: readonly Migration[]): Promise<Place> {
+  const dataDir = await templateCopy(wanted)
   const embedded = await openEmbedded({ dataDir })
   return {
     url: embedded.url,
@@ -180,34 +184,49 @@ function isAlive(pid: string): boolean {
   }
 }
 
-let changedTemplate: Promise<string> | undefined
+/** Of a changed product, by what they are made of. */
+const changedTemplates = new Map<string, Promise<string>>()
 
-async function embeddedTemplate(): Promise<string> {
+function changedTemplate(name: string, make: () => Promise<string>): Promise<string> {
+  const made = changedTemplates.get(name) ?? make()
+  changedTemplates.set(name, made)
+  return made
+}
+
+async function embeddedTemplate(wanted: readonly Migration[]): Promise<string> {
   const cache = join(import.meta.dir, "../../node_modules/.cache/loket")
-  const made = join(cache, `database-${fingerprint}`)
+  const name = `database-${fingerprintOf(wanted)}`
+  const made = join(cache, name)
   if (existsSync(made)) return made
-  if (isChanged) return await (changedTemplate ??= makeTemplate(scratchDirectory()))
-  mkdirSync(cache, { recursive: true })
-  // Made aside and renamed into place, so that test processes that start together do not meet a half-made one.
-  const aside = await makeTemplate(mkdtempSync(join(cache, "unfinished-")))
-  try {
-    renameSync(aside, made)
-  } catch (error) {
-    rmSync(aside, { recursive: true, force: true })
-    if (!existsSync(made)) throw error
-  }
+  if (isChanged) return await changedTemplate(name, () => makeTemplate(scratchDirectory(), wanted))
+  // One process makes it; the others wait for it here.
+  using _lock = await locked(join(cache, `${name}-lock`))
+  if (existsSync(made)) return made
+  // Made aside and renamed into place, so that nobody meets a half-made one.
+  renameSync(await makeTemplate(mkdtempSync(join(cache, "unfinished-")), wanted), made)
   removeOld(cache)
   return made
 }
 
-async function makeTemplate(dataDir: string): Promise<string> {
+async function locked(directory: string): Promise<Disposable> {
+  for (;;) {
+    try {
+      return lockDataDirectory(directory)
+    } catch (error) {
+      if (!(error instanceof DataDirectoryInUse)) throw error
+      await Bun.sleep(100)
+    }
+  }
+}
+
+async function makeTemplate(dataDir: string, wanted: readonly Migration[]): Promise<string> {
   const embedded = await openEmbedded({ dataDir })
-  await migrate(embedded.url)
+  await migrate(embedded.url, wanted)
   await embedded.close()
   return dataDir
 }
 
-/** Other versions' templates, and what was never finished: 40 MB each. One that is needed after all is made again. */
+/** Other versions' templates, and what was never finished: up to 40 MB each. One that is needed after all is made again. */
 function removeOld(cache: string): void {
   const aDayAgo = Date.now() - 24 * 60 * 60 * 1_000
   for (const name of readdirSync(cache)) {
@@ -222,13 +241,13 @@ function removeOld(cache: string): void {
 /** Of this machine and this process. */
 const databasePrefix = (pid: number | string) => `loket_test_${Bun.hash(hostname()).toString(36)}_${pid}_`
 
-/** A copy of the migrated template, or an empty one. */
-async function serverDatabase(migrated: boolean): Promise<Place> {
+/** A copy of a template. */
+async function serverDatabase(wanted: readonly Migration[]): Promise<Place> {
   if (!swept) {
     swept = true
     await administer(dropAbandoned)
   }
-  const source = migrated ? await serverTemplate() : "template1"
+  const source = wanted.length === 0 ? "template1" : await serverTemplate(wanted)
   const name = databaseName()
   await administer((sql) => sql.unsafe(`create database ${name} template ${source}`))
   return serverPlace(name)
@@ -249,8 +268,8 @@ async function dropAbandoned(sql: Sql): Promise<void> {
   }
 }
 
-async function serverTemplate(): Promise<string> {
-  const name = `loket_template_${fingerprint}`
+async function serverTemplate(wanted: readonly Migration[]): Promise<string> {
+  const name = `loket_template_${fingerprintOf(wanted)}`
   let there = false
   await administer(async (sql) => {
     // One process makes it; the others wait for it here.
@@ -259,21 +278,21 @@ async function serverTemplate(): Promise<string> {
     if (there || isChanged) return
     const aside = `${name}_unfinished`
     await sql.unsafe(`drop database if exists ${aside} with (force)`)
-    await makeServerTemplate(sql, aside)
+    await makeServerTemplate(sql, aside, wanted)
     await sql.unsafe(`alter database ${aside} rename to ${name}`)
     there = true
   })
-  return there ? name : await (changedTemplate ??= ownServerTemplate())
+  return there ? name : await changedTemplate(name, () => ownServerTemplate(wanted))
 }
 
-async function makeServerTemplate(sql: Sql, name: string): Promise<void> {
+async function makeServerTemplate(sql: Sql, name: string, wanted: readonly Migration[]): Promise<void> {
   await sql.unsafe(`create database ${name}`)
-  await migrate(urlOf(name))
+  await migrate(urlOf(name), wanted)
 }
 
-async function ownServerTemplate(): Promise<string> {
+async function ownServerTemplate(wanted: readonly Migration[]): Promise<string> {
   const name = databaseName()
-  await administer((sql) => makeServerTemplate(sql, name))
+  await administer((sql) => makeServerTemplate(sql, name, wanted))
   return name
 }
 

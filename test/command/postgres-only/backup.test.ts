@@ -12,7 +12,7 @@ let world: Awaited<ReturnType<typeof openBooks>>
 let empty: Place
 beforeAll(async () => {
   world = await openBooks()
-  empty = await openPlace(false)
+  empty = await openPlace([])
 })
 afterAll(async () => {
   await world.close()

@@ -14,7 +14,7 @@ let place: Place
 let direct: Connection
 let name = ""
 beforeAll(async () => {
-  place = await openPlace(true)
+  place = await openPlace()
   direct = directConnection(place.url)
   name = new URL(place.url).pathname.slice(1)
   await direct.sql.unsafe(`create role ${role} login`)

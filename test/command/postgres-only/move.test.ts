@@ -18,7 +18,7 @@ let back: Place
 beforeAll(async () => {
   embedded = await templateCopy()
   world = await openBooks()
-  back = await openPlace(false)
+  back = await openPlace([])
 })
 afterAll(async () => {
   await world.close()

@@ -14,7 +14,7 @@ let place: Place
 let owner: Connection
 let asRole: string
 beforeAll(async () => {
-  place = await openPlace(false)
+  place = await openPlace([])
   owner = directConnection(place.url)
   await owner.sql.unsafe(`create role ${role} login password 'of the tests'`)
   const url = new URL(place.url)
