@@ -15,6 +15,7 @@ import { dirname, join, resolve } from "node:path"
 import { Connection, within } from "../connection.ts"
 import { type CheckpointTerms, usualTerms } from "./checkpoints.ts"
 import { closeToOthers, DataDirectoryInUse, isDatabase, lockDataDirectory, syncAll } from "./database-files.ts"
+import { programs } from "./programs.ts"
 import type { FromWorker, ToWorker } from "./worker.ts"
 
 export interface Embedded {
@@ -49,11 +50,12 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<Embedded> 
   }
   const socketDir = mkdtempSync(join(tmpdir(), "loket-"))
   taken.defer(() => rmSync(socketDir, { recursive: true, force: true }))
+  const compiled = await programs()
   const worker = new PostgresWorker(options, directory)
   taken.defer(() => worker.terminate())
   const socketPath = join(socketDir, ".s.PGSQL.5432")
   const { checkpoints = usualTerms, syncsCommits = true } = options
-  await worker.ask({ start: { directory, socketPath, checkpoints, syncsCommits } })
+  await worker.ask({ start: { programs: compiled, directory, socketPath, checkpoints, syncsCommits } })
 
   const url = `postgres://postgres@localhost/postgres?host=${encodeURIComponent(socketDir)}`
   if (dataDir !== "memory") {
@@ -86,8 +88,8 @@ const addressFile = (dataDir: string): string => join(resolve(dataDir), "address
  * A compiled binary keeps every module in one file at its root, and the worker, which is an entry point of its own, under
  * its path below src/: `bun build --compile src/main.ts src/store/embedded/worker.ts`.
  */
-const compiled = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
-const workerUrl = new URL(compiled ? "./store/embedded/worker.js" : "./worker.ts", import.meta.url)
+const isBinary = import.meta.url.includes("/$bunfs/") || import.meta.url.includes("/~BUN/")
+const workerUrl = new URL(isBinary ? "./store/embedded/worker.js" : "./worker.ts", import.meta.url)
 
 /** The worker, asked one thing at a time. */
 class PostgresWorker {

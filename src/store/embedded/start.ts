@@ -5,14 +5,14 @@
 import { mkdirSync, renameSync, rmSync } from "node:fs"
 import { dirname } from "node:path"
 import { PGlite, type PGliteOptions } from "@electric-sql/pglite"
-import initdbWasm from "../../../node_modules/@electric-sql/pglite/dist/initdb.wasm" with { type: "file" }
 import postgresData from "../../../node_modules/@electric-sql/pglite/dist/pglite.data" with { type: "file" }
-import postgresWasm from "../../../node_modules/@electric-sql/pglite/dist/pglite.wasm" with { type: "file" }
 import { Checkpoints, type CheckpointTerms, SyncedFiles, syncedStart } from "./checkpoints.ts"
 import { isDatabase, sync, syncAll, wasStopped } from "./database-files.ts"
 import { listen, type Multiplexer } from "./multiplexer.ts"
+import type { Programs } from "./programs.ts"
 
 export interface Start {
+  readonly programs: Programs
   /** Undefined: kept nowhere. */
   readonly directory: string | undefined
   readonly socketPath: string
@@ -36,10 +36,10 @@ interface Reports {
 export type Stop = () => Promise<void>
 
 export async function start(terms: Start, reports: Reports, filesOf: FilesOf = plainFiles): Promise<Stop> {
-  const { directory, socketPath } = terms
+  const { directory, socketPath, programs } = terms
   const assets = {
-    pgliteWasmModule: await compile(postgresWasm),
-    initdbWasmModule: await compile(initdbWasm),
+    pgliteWasmModule: programs.postgres,
+    initdbWasmModule: programs.initdb,
     fsBundle: new Blob([await Bun.file(postgresData).arrayBuffer()]),
   }
   if (directory === undefined) return await startInMemory(assets, socketPath, reports)
@@ -146,10 +146,6 @@ function serve(
     if (panic !== undefined) throw new Error(`PANIC: ${panic}`)
   }
   return listen({ execute, inTransaction: () => database.isInTransaction() }, socketPath, failed)
-}
-
-async function compile(path: string): Promise<WebAssembly.Module> {
-  return WebAssembly.compile(await Bun.file(path).arrayBuffer())
 }
 
 /**

@@ -9,6 +9,7 @@ import { join } from "node:path"
 import { type Random, seededRandom } from "../../../actors/kernel/clock.ts"
 import { openDatabase } from "../../../src/store/database.ts"
 import { openEmbedded } from "../../../src/store/embedded/open.ts"
+import { programs } from "../../../src/store/embedded/programs.ts"
 import { start } from "../../../src/store/embedded/start.ts"
 import { Books } from "../../money/books.ts"
 import { reconcile } from "../../money/reconcile.ts"
@@ -46,7 +47,7 @@ async function play(random: Random, batches: number, syncsCommits: boolean): Pro
   const socketDirectory = mkdtempSync(join(tmpdir(), "loket-"))
   const socketPath = join(socketDirectory, ".s.PGSQL.5432")
   const stop = await start(
-    { directory: join(root, "pg"), socketPath, checkpoints: never, syncsCommits },
+    { programs: await programs(), directory: join(root, "pg"), socketPath, checkpoints: never, syncsCommits },
     { failed, checkpointFailed: failed },
     (directory, syncs) => {
       const files = new RecordedFiles(directory, syncs)
