@@ -274,3 +274,38 @@ test("where nobody has called, no day is due", async () => {
   await sumUsageSpans(database.db)
   expect([...(await database.sql`select * from usage_spans_summed`)]).toEqual([])
 })
+
+test("the bounds of a question about calls are computed once, and not for each call", async () => {
+  await using database = await openTestDatabase()
+  const { sql, db } = database
+  const calls = Array.from({ length: 300 }, (_, n) => ({
+    ...drawnCall(n),
+    request_id: newRequestId(FIRST + n),
+    part: 0,
+    account_id: LARGE,
+    opened_at: new Date(FIRST + n).toISOString(),
+  }))
+  await insert(sql, calls)
+  await sql.unsafe(`
+    create sequence computed;
+    alter function first_call(timestamptz) rename to first_call_itself;
+    create function first_call(since timestamptz) returns text language plpgsql stable as $$
+    begin
+      perform nextval('computed');
+      return first_call_itself(since);
+    end $$`)
+  // Where days do not begin with an hour of UTC all calls are read, and so are those of hours that nobody has summed.
+  const range = {
+    accountId: LARGE,
+    from: new Date(FIRST - HOUR_MS),
+    to: new Date(FIRST + HOUR_MS),
+    timeZone: "Asia/Kolkata",
+  }
+  const question: SummaryQuestion = { ...range, groupBy: "model", splitBy: undefined }
+  expect((await usageSumStore(db).total(range)).requests).toBe(calls.length)
+  expect((await usageSumStore(db).summarise(question)).length).toBeGreaterThan(0)
+  await usageSumStore(db).firstTokens(question)
+  expect(await sql`select * from (${lastCalls(sql, LARGE, sql`array['key_0', 'key_1']`)}) l`).not.toHaveLength(0)
+  const [computed] = await sql<{ last_value: bigint }[]>`select last_value from computed`
+  expect(Number(computed?.last_value)).toBeLessThan(50)
+})
