@@ -3,9 +3,8 @@
  * Then charges of its calls, each a transfer from it to `house:revenue`. Micro-rupiah. A movement is positive for what came.
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
-import { afterCall, atLeastNewest, atLeastOldest, beforeCall, callsOf, fromCall } from "./account-calls.ts"
 import type { Database, Sql } from "./database.ts"
-import { sumsOfHours } from "./usage-spans.ts"
+import { afterCall, atLeastNewest, atLeastOldest, beforeCall, callsOf, fromCall, sumsOfHours } from "./usage-spans.ts"
 
 export interface Movement {
   readonly id: bigint

@@ -3,7 +3,7 @@
  * secrets), and nothing of what calls cost the house. A section is read from place to place, so that however long an account's
  * history is, one batch of it is in memory. Money is in micro-rupiah.
  */
-import { afterCall, atLeastOldest, callsOf } from "./account-calls.ts"
+import { afterCall, atLeastOldest, callsOf } from "./usage-spans.ts"
 import { credits, oldestCharges } from "./movements.ts"
 import type { Database, Sql } from "./database.ts"
 

@@ -4,9 +4,17 @@
  */
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Tokens } from "../../actors/money/price.ts"
-import { atLeastNewest, beforeCall, fromCall, callsOf } from "./account-calls.ts"
 import type { Database, Sql } from "./database.ts"
-import { narrowed, sumsOfHours, type UsageNarrowing, zoneOf } from "./usage-spans.ts"
+import {
+  atLeastNewest,
+  beforeCall,
+  callsOf,
+  fromCall,
+  narrowed,
+  sumsOfHours,
+  type UsageNarrowing,
+  zoneOf,
+} from "./usage-spans.ts"
 import { LONGEST_ARRIVAL_MS, type TokenColumns, toTokens } from "./usage.ts"
 
 export const usageGroups = ["day", "hour", "model", "key", "format", "status"] as const

@@ -5,11 +5,19 @@
 import type { UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates, Tokens } from "../../actors/money/price.ts"
-import { atLeastNewest, beforeCall, fromCall, noLaterThan, callsOf } from "./account-calls.ts"
 import type { ArchivedRow } from "./archive-file.ts"
 import { findArchived, readArchived } from "./archives.ts"
 import type { Database, Sql } from "./database.ts"
-import { hoursWithCalls, narrowed, type UsageNarrowing } from "./usage-spans.ts"
+import {
+  atLeastNewest,
+  beforeCall,
+  callsOf,
+  fromCall,
+  hoursWithCalls,
+  narrowed,
+  noLaterThan,
+  type UsageNarrowing,
+} from "./usage-spans.ts"
 
 /** A call has its id from its arrival, and its time from its admission, after its body was read and a slot was free. */
 export const LONGEST_ARRIVAL_MS = 60 * 60 * 1000

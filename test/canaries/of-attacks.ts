@@ -144,7 +144,7 @@ export const attackCanaries: readonly Canary[] = [
     reason: /bytes for clients that do not read/,
   },
   {
-    file: "src/gateway/sides.ts",
+    file: "src/gateway/response-writer.ts",
     detector: "worlds",
     name: "a client that was cut off pays nothing",
     means: "Whoever reads slowly enough to be cut off has an answer for nothing.",
