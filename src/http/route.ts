@@ -139,14 +139,14 @@ export const routesFor =
   ) => {
     const readBody = terms.body === undefined ? undefined : bodyReader(terms.body)
     const readQuery = terms.query === undefined ? nothing : queryReader(terms.query)
-    const handle = async (context: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
+    // Named in the parameter: what Elysia prepares for a handler it reads from the handler's text, and of a binary that is minified.
+    const handle = async ({ request, params, set }: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
       // Read before the first await.
-      void contextOf(context.request).address
-      const caller = await find(context.request, terms)
+      void contextOf(request).address
+      const caller = await find(request, terms)
       if (caller instanceof Failure) return caller
-      const query = await readQuery(context.request)
+      const query = await readQuery(request)
       if (query instanceof Failure) return query
-      const { request, params, set } = context
       const isKeyed = once !== undefined && changesSomething(request) && request.headers.has(IDEMPOTENCY_KEY)
       const bytes = isKeyed || readBody !== undefined ? await readBytes(request) : NO_BYTES
       if (bytes instanceof Failure) return bytes
