@@ -162,11 +162,12 @@ export const noLaterThan = (sql: Sql, call: Call): Fragment => sql`${time(sql)} 
 
 /**
  * To be put behind the conditions: at least so many of the newest or of the oldest, and all of the last one's millisecond, which the index
- * does not tell apart. Who reads them sorts them by their ids.
+ * does not tell apart. Who reads them sorts them by their ids. Their number is a query, which the planner cannot see through: it takes few rows to be
+ * wanted, and reads them in the index's order. Told of 2,000 it would rather sort all, since it takes an account to have hardly any.
  */
 export const atLeastNewest = (sql: Sql, count: number): Fragment => sql`
-  order by ${time(sql)} desc fetch first (${count}) rows with ties`
+  order by ${time(sql)} desc fetch first ((select ${count}::bigint)) rows with ties`
 export const atLeastOldest = (sql: Sql, count: number): Fragment => sql`
-  order by ${time(sql)} fetch first (${count}) rows with ties`
+  order by ${time(sql)} fetch first ((select ${count}::bigint)) rows with ties`
 
 const time = (sql: Sql): Fragment => sql`substr(u.request_id, 5, 9)`
