@@ -150,6 +150,7 @@ const moneyOf = (accounts: number) => `
     case when n < 4 then 'top_' || account_id || '_' || n end, null
   from spent, generate_series(1, 4) n, lateral (select created_at + n * interval '7 days' as at) t
   where n < 4 or right(account_id, 1) = '7' order by t.at, account_id;
+  analyze top_ups;
   insert into balances (account_id, posted_micro)
     select s.account_id, (select sum(balance_purchased_micro) from top_ups t where t.account_id = s.account_id and t.status = 'paid') - s.amount
     from spent s;
