@@ -13,7 +13,7 @@ import {
 } from "../../catalogue/exchange.ts"
 import type { ExchangeRate } from "../../catalogue/model.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { ExchangeRateStore } from "../../store/operator/exchange-rates.ts"
+import type { ExchangeRateStore } from "../../store/costs.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
 import { described, field, oneOf, orNull, text, time } from "../shapes.ts"

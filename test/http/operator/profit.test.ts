@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { readExchangeRates } from "../../../src/catalogue/exchange.ts"
 import { type ExchangeOutcome, readExchangeSource } from "../../../src/server/chores.ts"
 import { openDatabase } from "../../../src/store/database.ts"
-import { exchangeRateStore, type ExchangeRateStore } from "../../../src/store/operator/exchange-rates.ts"
+import { exchangeRateStore, type ExchangeRateStore } from "../../../src/store/costs.ts"
 import { changeRole } from "../../../src/store/operator/role.ts"
 import { type Person, startTestGateway, type TestGateway } from "../../gateway/harness.ts"
 
