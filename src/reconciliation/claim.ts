@@ -20,6 +20,7 @@ export interface Claim {
     | "runs"
     | "usage"
     | "usage_hours"
+    | "usage_groups"
     | "usage_spans"
     | "profit_hours"
     | "profit_days"

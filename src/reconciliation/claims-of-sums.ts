@@ -7,31 +7,36 @@ interface Compared {
   readonly sums: string
 }
 
+const columns = (names: string): readonly string[] => names.split(" ")
+const TOKENS = "input_tokens output_tokens cache_read_tokens cache_write_tokens"
+const USAGE_SUMS = columns(`calls ${TOKENS} charge_micro cache_reads`)
+const OF_PROFIT = "absorbed_micro cost_micro estimated_micro unknown under under_micro"
+const PROFIT_SUMS = columns(`records ${TOKENS} charge_micro ${OF_PROFIT}`)
+const ACCOUNT_SUMS = columns(`calls records charge_micro ${OF_PROFIT}`)
+
+const summed = (of: readonly string[]): string => of.map((column) => `sum(${column}) as ${column}`).join(", ")
+/** Whether two rows of sums are not the same. */
+const differ = (one: string, other: string, of: readonly string[]): string =>
+  [one, other].map((table) => `(${of.map((column) => `${table}.${column}`).join(", ")})`).join(" is distinct from ")
+
 const hoursOf = (of: Compared): string => `
       with summed as (
         select account_id, date_trunc('hour', opened_at, 'UTC') as hour, model, key_id, endpoint, status, count(*) as calls,
-          sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
-          sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
-          sum(charge_micro) as charge_micro, count(*) filter (where cache_read_tokens > 0) as cache_reads
+          ${summed(columns(`${TOKENS} charge_micro`))}, count(*) filter (where cache_read_tokens > 0) as cache_reads
         from ${of.records} u where part = 0 group by 1, 2, 3, 4, 5, 6
       ), kept as (
         select * from ${of.sums} h
-        where (calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
-          <> (0, 0, 0, 0, 0, 0, 0)
+        where (${USAGE_SUMS.join(", ")}) <> (${USAGE_SUMS.map(() => 0).join(", ")})
       )
       select null::text as account_id, account_id as sums_of, hour, model, key_id, endpoint, status,
         k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
       from summed s full join kept k using (account_id, hour, model, key_id, endpoint, status)
-      where (s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro,
-          s.cache_reads)
-        is distinct from (k.calls, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
-          k.charge_micro, k.cache_reads)`
+      where ${differ("s", "k", USAGE_SUMS)}`
 
 const profitOf = (of: Compared): string => `
       with summed as (
         select date_trunc('hour', opened_at, 'UTC') as hour, account_id, model, member, profit_kind(part, status) as kind,
-          count(*) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
-          sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro,
+          count(*) as records, ${summed(columns(`${TOKENS} charge_micro absorbed_micro`))},
           coalesce(sum(cost_micro), 0) as cost_micro,
           sum(profit_estimated(status, input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, cost_micro))
             as estimated_micro,
@@ -41,53 +46,35 @@ const profitOf = (of: Compared): string => `
         from ${of.records} u where member is not null group by 1, 2, 3, 4, 5
       ), kept as (
         select * from ${of.sums} h
-        where (records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
-          <> (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+        where (${PROFIT_SUMS.join(", ")}) <> (${PROFIT_SUMS.map(() => 0).join(", ")})
       )
       select null::text as account_id, account_id as sums_of, hour, model, member, kind, k.records as kept_records,
         s.records as recorded_records, k.charge_micro as kept_micro, s.charge_micro as recorded_micro,
         k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
       from summed s full join kept k using (hour, account_id, model, member, kind)
-      where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
-        is distinct from (k.records, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens, k.charge_micro, k.absorbed_micro, k.cost_micro, k.estimated_micro, k.unknown, k.under,
-          k.under_micro)`
+      where ${differ("s", "k", PROFIT_SUMS)}`
 
 const daysOf = (of: Compared): string => `
       with summed as (
         select profit_part(hour) as since, account_id, model, member, kind,
-          sum(records) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro, sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
+          ${summed(PROFIT_SUMS)}
         from ${of.records} h group by 1, 2, 3, 4, 5
       )
       select null::text as account_id, account_id as sums_of, since, model, member, kind, d.records as kept_records,
         h.records as recorded_records, d.charge_micro as kept_micro, h.charge_micro as recorded_micro,
         d.cost_micro as kept_cost_micro, h.cost_micro as recorded_cost_micro
       from summed h full join ${of.sums} d using (since, account_id, model, member, kind)
-      where since in (select since from profit_parts except select since from profit_late) and (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)
-        is distinct from (d.records, d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.charge_micro, d.absorbed_micro, d.cost_micro, d.estimated_micro, d.unknown, d.under, d.under_micro)`
+      where since in (select since from profit_parts except select since from profit_late) and ${differ("h", "d", PROFIT_SUMS)}`
 
 const houseOf = (of: Compared): string => `
       with summed as (
-        select since, model, member, kind, sum(records) as records, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro, sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
+        select since, model, member, kind, ${summed(PROFIT_SUMS)}
         from ${of.records} d group by 1, 2, 3, 4
       )
       select null::text as account_id, since, model, member, kind, h.records as kept_records, s.records as recorded_records,
         h.charge_micro as kept_micro, s.charge_micro as recorded_micro, h.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
       from summed s full join ${of.sums} h using (since, model, member, kind)
-      where (s.records, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.absorbed_micro, s.cost_micro, s.estimated_micro, s.unknown, s.under, s.under_micro)
-        is distinct from (h.records, h.input_tokens, h.output_tokens, h.cache_read_tokens, h.cache_write_tokens, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)`
-
-const ACCOUNT_SUMS = [
-  "calls",
-  "records",
-  "charge_micro",
-  "absorbed_micro",
-  "cost_micro",
-  "estimated_micro",
-  "unknown",
-  "under",
-  "under_micro",
-]
-const accountSums = (table: string): string => `(${ACCOUNT_SUMS.map((column) => `${table}.${column}`).join(", ")})`
+      where ${differ("s", "h", PROFIT_SUMS)}`
 
 /** Of days whose sums stand. */
 const accountsOf = (of: Compared): string => `
@@ -96,26 +83,24 @@ const accountsOf = (of: Compared): string => `
           select from profit_late l where l.since >= span_begins(s.day, 0) and l.since < span_ends(s.day, false, 0))
       ), summed as (
         select account_id, (since at time zone 'UTC')::date as day, coalesce(sum(records) filter (where profit_is_final(kind)), 0) as calls,
-          ${ACCOUNT_SUMS.slice(1)
-            .map((column) => `sum(${column}) as ${column}`)
-            .join(", ")}
+          ${summed(ACCOUNT_SUMS.slice(1))}
         from ${of.records} d group by 1, 2
       )
       select null::text as account_id, account_id as sums_of, day, k.records as kept_records, s.records as recorded_records,
         k.charge_micro as kept_micro, s.charge_micro as recorded_micro, k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
       from summed s full join ${of.sums} k using (account_id, day)
-      where day in (select day from standing) and ${accountSums("s")} is distinct from ${accountSums("k")}`
+      where day in (select day from standing) and ${differ("s", "k", ACCOUNT_SUMS)}`
 
 /** Whether their days stand or not. */
 const accountMonthsOf = (of: Compared): string => `
       with summed as (
-        select account_id, date_trunc('month', day::timestamp)::date as month, ${ACCOUNT_SUMS.map((column) => `sum(${column}) as ${column}`).join(", ")}
+        select account_id, date_trunc('month', day::timestamp)::date as month, ${summed(ACCOUNT_SUMS)}
         from ${of.records} d group by 1, 2
       )
       select null::text as account_id, account_id as sums_of, month, k.records as kept_records, s.records as recorded_records,
         k.charge_micro as kept_micro, s.charge_micro as recorded_micro, k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
       from summed s full join ${of.sums} k using (account_id, month)
-      where ${accountSums("s")} is distinct from ${accountSums("k")}`
+      where ${differ("s", "k", ACCOUNT_SUMS)}`
 
 const customersOf = (of: Compared): string => `
       with standing as materialized (
@@ -155,17 +140,30 @@ const spansOf = (of: Compared): string => `
       ), kept as (
         select s.* from standing t join usage_spans s using (account_id, zone, is_month, since)
       ), summed as (
-        select t.account_id, t.zone, t.is_month, t.since, h.model, h.key_id, h.endpoint, h.status, sum(h.calls) as calls,
-          sum(h.input_tokens) as input_tokens, sum(h.output_tokens) as output_tokens, sum(h.cache_read_tokens) as cache_read_tokens,
-          sum(h.cache_write_tokens) as cache_write_tokens, sum(h.charge_micro) as charge_micro, sum(h.cache_reads) as cache_reads
+        select t.account_id, t.zone, t.is_month, t.since, h.model, h.key_id, h.endpoint, h.status, ${summed(USAGE_SUMS)}
         from standing t join ${of.records} h on h.account_id = t.account_id and h.hour >= t.begins and h.hour < t.ends
         group by 1, 2, 3, 4, 5, 6, 7, 8
       )
       select null::text as account_id, account_id as sums_of, zone, is_month, since, model, key_id, endpoint, status,
         k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
       from summed s full join kept k using (account_id, zone, is_month, since, model, key_id, endpoint, status)
-      where (s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens, s.charge_micro, s.cache_reads)
-        is distinct from (k.calls, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens, k.charge_micro, k.cache_reads)`
+      where ${differ("s", "k", USAGE_SUMS)}`
+
+/** `sums`: as for `spansOf`; `records`: the sums by all things. */
+const groupsOf = (of: Compared): string => `
+      with kept as (
+        select s.* from ${of.sums} a join usage_groups s using (account_id, is_month, since)
+      ), summed as (
+        select account_id, s.zone, is_month, since, g.grouped_by, g.name, coalesce(sum(calls) filter (where status = 'ok'), 0) as ok, ${summed(USAGE_SUMS)}
+        from ${of.sums} a join ${of.records} s using (account_id, is_month, since) cross join lateral (
+          values ('all', ''), ('model', s.model), ('key', s.key_id), ('format', s.endpoint), ('status', s.status)
+        ) g (grouped_by, name)
+        group by 1, 2, 3, 4, 5, 6
+      )
+      select null::text as account_id, account_id as sums_of, zone, is_month, since, grouped_by, name,
+        k.calls as kept_calls, s.calls as summed_calls, k.charge_micro as kept_micro, s.charge_micro as summed_micro
+      from summed s full join kept k using (account_id, zone, is_month, since, grouped_by, name)
+      where ${differ("s", "k", ["ok", ...USAGE_SUMS])}`
 
 /** From the first hour on in which no call was archived: a call may have begun an hour after its id was given. */
 const WHOLE = `date_trunc('hour', ${ARCHIVED_AT} + interval '2 hours', 'UTC')`
@@ -222,6 +220,11 @@ export const claimsOfSums: readonly Claim[] = [
     name: "the sums by days and months are those of the hours",
     of: "usage_spans",
     contradictions: spansOf({ records: "usage_hours", sums: "usage_span_accounts" }),
+  },
+  {
+    name: "the sums of each model, key, format and status by days and months are those of all",
+    of: "usage_groups",
+    contradictions: groupsOf({ records: "usage_spans", sums: "usage_span_accounts" }),
   },
 ]
 
@@ -282,6 +285,11 @@ export function sumsSince({ call, hour }: New): Replaced {
       `(select * from usage_span_accounts where since >= (${hour} - interval '32 days')::date)`,
       spansOf,
       "usage_hours",
+    ),
+    "the sums of each model, key, format and status by days and months are those of all": of(
+      `(select * from usage_span_accounts where since >= (${hour} - interval '32 days')::date)`,
+      groupsOf,
+      "usage_spans",
     ),
   }
 }

@@ -181,5 +181,6 @@ export const chargedFrom = (sql: Sql, accountId: string, from: string) => sql`(
       first: sql`(select hour from place)`,
       last: sql`date_trunc('hour', now(), 'UTC') + interval '1 day'`,
       only: {},
+      grouping: "all",
     })}) hours
   ) newer)`

@@ -1,7 +1,7 @@
 /**
- * The sums of usage by days and months (migrations/0091_usage_spans.sql), which accounts with many calls have: what of a time is read from
- * them, in which hours calls of a kind are, the making of them, and what questions about calls may be narrowed to. And the conditions by which the
- * calls of one account are found.
+ * The sums of usage by days and months (migrations/0091_usage_spans.sql and 0113_usage_groups.sql), which accounts with many calls have: what of a time is
+ * read from them, in which hours calls of a kind are, the making of them, and what questions about calls may be narrowed to. And the conditions by which
+ * the calls of one account are found.
  */
 import type { UsageStatus } from "../../actors/ledger.ts"
 import type { Fragment } from "postgres"
@@ -29,6 +29,9 @@ const ZONES: ReadonlyMap<string, number> = new Map([
 /** The hours by which a zone's clocks are ahead of UTC, where its days are summed. */
 export const zoneOf = (timeZone: string): number | undefined => ZONES.get(timeZone)
 
+/** What a day or a month of an account is summed by alone in `usage_groups`: all of it, or one of these. */
+export type Grouping = "all" | "model" | "key" | "format" | "status"
+
 export interface SpanQuestion {
   readonly accountId: string
   /** Hours ahead of UTC; undefined where no day may be read whole. */
@@ -38,23 +41,60 @@ export interface SpanQuestion {
   readonly first: Date | ReturnType<Sql>
   readonly last: Date | ReturnType<Sql>
   readonly only: UsageNarrowing
+  /** All that is told apart, `only` among it; undefined where that is more than one thing. */
+  readonly grouping: Grouping | undefined
+}
+
+const TOLD_APART = { model: "model", keyId: "key", endpoint: "format", status: "status" } as const
+
+/** The one thing that groups and a narrowing tell apart, `all` where they tell nothing apart; undefined of more than one. */
+export function groupingOf(groups: readonly Grouping[], only: UsageNarrowing): Grouping | undefined {
+  const narrowings = Object.entries(TOLD_APART).flatMap(([field, by]) =>
+    only[field as keyof UsageNarrowing] === undefined ? [] : [by],
+  )
+  const [first = "all", ...others] = new Set<Grouping>([...groups, ...narrowings])
+  return others.length === 0 ? first : undefined
+}
+
+/** A time as the days and months whose sums stand, with `day`, and what is between them, without. */
+export const piecesOf = (sql: Sql, { accountId, zone, first, last, withMonths }: SpanQuestion) =>
+  sql`select * from usage_pieces_1(${accountId}, ${zone ?? 0}, ${first}, ${last}, ${withMonths})`
+
+/** Rows of `usage_groups` of `pieces`, with `at` and what they are of as records have it. */
+export function groupsOf(sql: Sql, { accountId, zone, only }: SpanQuestion, grouping: Grouping) {
+  const name = only.model ?? only.keyId ?? only.endpoint ?? only.status
+  const column = (of: Grouping) => (of === grouping ? sql`u.name` : sql`null::text`)
+  return sql`
+    select p.since as at, ${column("model")} as model, ${column("key")} as key_id, ${column("format")} as endpoint, ${column("status")} as status, u.*
+    from pieces p cross join lateral (
+      select calls, ok, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads, steps, step_calls, p50, p95, name
+      from usage_groups u
+      where account_id = ${accountId} and zone = ${zone ?? 0} and is_month = p.is_month and since = p.day and grouped_by = ${grouping}
+        ${name === undefined ? sql`` : sql`and u.name = ${name}`} offset 0
+    ) u where p.day is not null`
 }
 
 /** Sums `u` of whole hours of a time: rows of `at`, what they are of, and their sums; of days and months where those stand. */
-export function sumsOfHours(sql: Sql, { accountId, zone, withMonths, first, last, only }: SpanQuestion) {
-  const columns = sql`u.model, u.key_id, u.endpoint, u.status, u.calls, u.input_tokens, u.output_tokens, u.cache_read_tokens,
-    u.cache_write_tokens, u.charge_micro, u.cache_reads`
+export function sumsOfHours(sql: Sql, question: SpanQuestion) {
+  const { accountId, zone, first, last, only, grouping } = question
+  const sums = sql`u.input_tokens, u.output_tokens, u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.cache_reads`
+  const columns = sql`u.model, u.key_id, u.endpoint, u.status, u.calls, case u.status when 'ok' then u.calls else 0 end as ok, ${sums}`
   if (zone === undefined)
     return sql`
       select hour as at, ${columns} from usage_hours u
       where account_id = ${accountId} and hour >= ${first} and hour < ${last} ${narrowed(sql, only)}`
+  const days =
+    grouping === undefined
+      ? sql`
+        select p.since as at, ${columns} from pieces p cross join lateral (
+          select * from usage_spans u where account_id = ${accountId} and zone = ${zone} and is_month = p.is_month and since = p.day
+            ${narrowed(sql, only)} offset 0
+        ) u where p.day is not null`
+      : sql`select at, model, key_id, endpoint, status, calls, ok, ${sums} from (${groupsOf(sql, question, grouping)}) u`
   // Each piece by its index, whatever the planner thinks that there are of them.
   return sql`
-    with pieces as materialized (select * from usage_pieces_1(${accountId}, ${zone}, ${first}, ${last}, ${withMonths}))
-    select p.since as at, ${columns} from pieces p cross join lateral (
-      select * from usage_spans u where account_id = ${accountId} and zone = ${zone} and is_month = p.is_month and since = p.day
-        ${narrowed(sql, only)} offset 0
-    ) u where p.day is not null
+    with pieces as materialized (${piecesOf(sql, question)})
+    ${days}
     union all
     select hour, ${columns} from pieces p cross join lateral (
       select * from usage_hours u where account_id = ${accountId} and hour >= p.since and hour < p.until ${narrowed(sql, only)} offset 0

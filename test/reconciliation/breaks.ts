@@ -28,6 +28,22 @@ async function accountSums(sql: Sql) {
     day = (await sql<{ day: string | null }[]>`select sum_profit_accounts_1()::text as day`)[0]?.day
 }
 
+/** Of an account's days, as they are summed once they are over. */
+async function daySums(sql: Sql, accountId: string) {
+  await sql`delete from call_late`
+  await sql`
+    insert into usage_span_accounts
+    select distinct account_id, false, (hour at time zone 'UTC')::date from usage_hours where account_id = ${accountId}`
+  await sql`
+    insert into usage_spans
+    select h.account_id, z.zone, false, a.since, model, key_id, endpoint, status, sum(calls), sum(input_tokens), sum(output_tokens),
+      sum(cache_read_tokens), sum(cache_write_tokens), sum(charge_micro), sum(cache_reads)
+    from usage_span_accounts a cross join (values (0), (7), (8), (9)) z (zone) join usage_hours h on h.account_id = a.account_id
+      and h.hour >= span_begins(a.since, z.zone) and h.hour < span_ends(a.since, false, z.zone)
+    group by 1, 2, 3, 4, 5, 6, 7, 8`
+  await sql`select sum_usage_groups_1(account_id, is_month, since) from usage_span_accounts`
+}
+
 /** As if the calls had come before records were charges. */
 async function chargedApart(sql: Sql) {
   await sql`update charges_end set until_call = 'req_zzz'`
@@ -330,23 +346,25 @@ export const breaks: readonly Break[] = [
   {
     claim: "the sums by days and months are those of the hours",
     by: async ({ sql, victim }) => {
-      await sql`delete from call_late`
-      await sql`
-        insert into usage_span_accounts
-        select distinct account_id, false, (hour at time zone 'UTC')::date from usage_hours where account_id = ${victim.accountId}`
-      await sql`
-        insert into usage_spans
-        select h.account_id, z.zone, false, a.since, model, key_id, endpoint, status, sum(calls), sum(input_tokens), sum(output_tokens),
-          sum(cache_read_tokens), sum(cache_write_tokens), sum(charge_micro), sum(cache_reads)
-        from usage_span_accounts a cross join (values (0), (7), (8), (9)) z (zone) join usage_hours h on h.account_id = a.account_id
-          and h.hour >= span_begins(a.since, z.zone) and h.hour < span_ends(a.since, false, z.zone)
-        group by 1, 2, 3, 4, 5, 6, 7, 8`
+      await daySums(sql, victim.accountId)
       const { count } = await sql`
         update usage_spans set charge_micro = charge_micro + 3 where (account_id, zone) in (select account_id, min(zone) from usage_spans group by 1)`
       if (count !== 1) throw new Error(`${count} sums were changed`)
     },
     about: "nobody",
     figures: { kept_micro: "200003", recorded_micro: "200000" },
+  },
+  {
+    claim: "the sums of each model, key, format and status by days and months are those of all",
+    by: async ({ sql, victim }) => {
+      await daySums(sql, victim.accountId)
+      const { count } = await sql`
+        update usage_groups set ok = ok - 1, charge_micro = charge_micro + 3 where grouped_by = 'key'
+          and (account_id, zone) in (select account_id, min(zone) from usage_spans group by 1)`
+      if (count !== 1) throw new Error(`${count} sums were changed`)
+    },
+    about: "nobody",
+    figures: { grouped_by: "key", kept_micro: "200003", summed_micro: "200000" },
   },
   {
     claim: "a key has spent its charges, and those of its children, in all three calendars",

@@ -128,6 +128,7 @@ async function giveBack({ db }: TestDatabase, books: SqlBooks): Promise<void> {
 const NOT_SIMULATED: readonly string[] = [
   "usage_hours",
   "usage_spans",
+  "usage_groups",
   "profit_hours",
   "profit_days",
   "profit_house",

@@ -4,7 +4,7 @@ import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { sumCallHours } from "../../src/store/operator/overview.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
-import { usageSumStore } from "../../src/store/usage-sums.ts"
+import { readFirstTokens } from "../../src/store/first-tokens.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
 const HOUR_MS = 3_600_000
@@ -117,7 +117,7 @@ test("times to the first token are told of a whole range from the sums of its ho
   }
   await timed(FIRST, null)
   const ask = (only: { keyId?: string } = {}, timeZone = "Asia/Jakarta") =>
-    usageSumStore(db).firstTokens({
+    readFirstTokens(db, {
       accountId: "acc_1",
       from: new Date(FIRST - 30 * 24 * HOUR_MS),
       to: new Date(),

@@ -429,6 +429,7 @@ test("a page of the ledger has the right balance wherever it begins, whether or 
           from usage_hours group by 1, 4, 5, 6, 7, 8 returning account_id, is_month, since
         )
         insert into usage_span_accounts select distinct account_id, is_month, since from summed`
+    await target.sql`select sum_usage_groups_1(account_id, is_month, since) from usage_span_accounts`
   }
   for (const isSummed of [false, true]) {
     if (isSummed) await sumDays()

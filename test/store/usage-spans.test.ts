@@ -4,6 +4,7 @@ import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { lastCalls, sumUsageSpans } from "../../src/store/usage-spans.ts"
 import { type SummaryQuestion, usageSumStore } from "../../src/store/usage-sums.ts"
+import { allGroups, groupName, readFirstTokens } from "../../src/store/first-tokens.ts"
 import { type UsageFilter, type UsagePlace, usageStore } from "../../src/store/usage.ts"
 import { openTestDatabase } from "./harness.ts"
 
@@ -46,17 +47,20 @@ function drawnCall(n: number) {
     run_id: rare < 3 ? `run_${rare}` : null,
     opened_at: new Date(at).toISOString(),
     cache_read_tokens: draw(2),
+    // Of each model its own, and of some none.
+    first_token_ms: draw(5) === 0 ? null : Math.round(10 ** (1 + draw(3_000) / 1_000)) + (rare === 13 ? 5_000 : 0),
   }
 }
 
 const insert = (sql: Sql, calls: readonly object[]) => sql`
   insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
     cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code, flagged, opened_at, duration_ms,
-    member, run_id)
+    first_token_ms, member, run_id)
   select request_id, part, account_id, key_id, 1, model, endpoint, false, status, 10, 20, cache_read_tokens, 0, charge_micro, 0, 1, 1, 1, error_code, false,
-    opened_at, 1, 'a/b/c', run_id
+    opened_at, 1, first_token_ms, 'a/b/c', run_id
   from json_to_recordset(${JSON.stringify(calls)}::text::json) as c (request_id text, part smallint, account_id text, key_id text, model text,
-    endpoint text, status text, charge_micro bigint, error_code text, run_id text, opened_at timestamptz, cache_read_tokens bigint)`
+    endpoint text, status text, charge_micro bigint, error_code text, run_id text, opened_at timestamptz, cache_read_tokens bigint,
+    first_token_ms integer)`
 
 interface Plain {
   readonly request_id: string
@@ -70,6 +74,7 @@ interface Plain {
   readonly opened_at: Date
   readonly charge_micro: bigint
   readonly cache_read_tokens: bigint
+  readonly first_token_ms: number | null
 }
 
 const times = (from: number | undefined, to: number | undefined) => ({
@@ -126,6 +131,13 @@ const QUESTIONS: readonly Pick<SummaryQuestion, "groupBy" | "splitBy" | "only">[
   { groupBy: "hour", splitBy: undefined, only: { keyId: "key_rare" } },
   { groupBy: "key", splitBy: "status" },
   { groupBy: "status", splitBy: undefined, only: { endpoint: "chat" } },
+  { groupBy: "day", splitBy: undefined },
+  { groupBy: "day", splitBy: "key", only: { keyId: "key_1" } },
+  { groupBy: "day", splitBy: "format" },
+  { groupBy: "model", splitBy: undefined },
+  { groupBy: "status", splitBy: undefined },
+  { groupBy: "key", splitBy: undefined, only: { keyId: "key_early" } },
+  { groupBy: "format", splitBy: undefined, only: { model: "m-rare", status: "ok" } },
 ]
 const ZONES = [
   "UTC",
@@ -146,29 +158,53 @@ const RANGES = [
   [FIRST + 5 * DAY_MS + 10 * 60_000, FIRST + 5 * DAY_MS + 50 * 60_000],
 ] as const
 
-function plainSums(rows: readonly Plain[], question: SummaryQuestion): string[] {
+/** The rows of a question's groups. */
+function plainGroups(rows: readonly Plain[], question: SummaryQuestion): Map<string, Plain[]> {
   const { groupBy, splitBy, timeZone, from, to, only = {} } = question
   const local = new Intl.DateTimeFormat("sv", { timeZone, dateStyle: "short", timeStyle: "short" })
   const name = (row: Plain, by: string | undefined) => {
     const at = local.format(row.opened_at)
     if (by === "day") return at.slice(0, 10)
     if (by === "hour") return `${at.slice(0, 10)}T${at.slice(11, 13)}:00`
-    return by === "model" ? row.model : by === "key" ? row.key_id : by === "status" ? row.status : undefined
+    const names: Record<string, string> = {
+      model: row.model,
+      key: row.key_id,
+      status: row.status,
+      format: row.endpoint,
+    }
+    return by === undefined ? undefined : names[by]
   }
-  const sums = new Map<string, [calls: number, charge: bigint, ok: number, cached: number]>()
+  const groups = new Map<string, Plain[]>()
   for (const row of rows) {
     if (row.part !== 0 || row.opened_at < from || row.opened_at >= to || !isWanted(row, only)) continue
-    const of = JSON.stringify([name(row, groupBy), name(row, splitBy) ?? null])
-    const [calls, charge, ok, cached] = sums.get(of) ?? [0, 0n, 0, 0]
-    sums.set(of, [
-      calls + 1,
-      charge + row.charge_micro,
-      ok + Number(row.status === "ok"),
-      cached + Number(row.cache_read_tokens),
-    ])
+    const of = groupName(String(name(row, groupBy)), name(row, splitBy))
+    groups.set(of, [...(groups.get(of) ?? []), row])
   }
-  return [...sums].map(([of, sum]) => `${of} ${sum.join(" ")}`).toSorted()
+  return groups
 }
+
+const plainSums = (rows: readonly Plain[], question: SummaryQuestion): string[] =>
+  [...plainGroups(rows, question)]
+    .map(([of, calls]) => {
+      const sum = (value: (row: Plain) => bigint) => calls.reduce((all, row) => all + value(row), 0n)
+      return `${of} ${calls.length} ${sum((row) => row.charge_micro)} ${sum((row) => BigInt(row.status === "ok"))} ${sum((row) => row.cache_read_tokens)}`
+    })
+    .toSorted()
+
+/** Of each group and of all, where there are any. */
+function plainTimes(rows: readonly Plain[], question: SummaryQuestion): Map<string, readonly [number, number]> {
+  const groups = plainGroups(rows, question)
+  return new Map(
+    [...groups, [allGroups, [...groups.values()].flat()] as const].flatMap(([of, calls]) => {
+      const times = calls.flatMap((row) => row.first_token_ms ?? []).toSorted((a, b) => a - b)
+      const [p50, p95] = [0.5, 0.95].map((part) => times[Math.ceil(part * times.length) - 1])
+      return p50 === undefined || p95 === undefined ? [] : [[of, [p50, p95]] as const]
+    }),
+  )
+}
+
+/** Half a step of 2^(1/16) away, and rounded. */
+const isNear = (told: number, should: number): boolean => Math.abs(told - should) <= should * 0.022 + 0.5
 
 test(`an account's lists and sums are its records', of days and months that are summed and others (seed ${seed})`, async () => {
   await using target = await openTestDatabase()
@@ -192,7 +228,7 @@ test(`an account's lists and sums are its records', of days and months that are 
       if (page.length < limit) return found
     }
   }
-  const agree = async () => {
+  const listsAgree = async () => {
     for (const accountId of [LARGE, "acc_small"]) {
       const rows = await plain(accountId)
       const last = await sql<
@@ -208,6 +244,11 @@ test(`an account's lists and sums are its records', of days and months that are 
         const limit = wanted.length > 100 ? 500 : 1 + draw(3)
         expect([filter, limit, await walked({ accountId, ...filter }, limit)]).toEqual([filter, limit, wanted])
       }
+    }
+  }
+  const sumsAgree = async () => {
+    for (const accountId of [LARGE, "acc_small"]) {
+      const rows = await plain(accountId)
       for (const timeZone of ZONES) {
         const [from, to] = RANGES[draw(RANGES.length)] ?? [0, 0]
         const range = { accountId, timeZone, from: new Date(from), to: new Date(to) }
@@ -218,12 +259,32 @@ test(`an account's lists and sums are its records', of days and months that are 
         )
         const asked: unknown = [question, said.toSorted()]
         expect(asked).toEqual([question, plainSums(rows, question)])
+        const { of, newestOnly } = await readFirstTokens(db, question)
+        expect(newestOnly).toBe(false)
+        const should = plainTimes(rows, question)
+        expect([question, [...of.keys()].toSorted()]).toEqual([question, [...should.keys()].toSorted()])
+        for (const [name, { p50Ms, p95Ms }] of of) {
+          const [p50, p95] = should.get(name) ?? [0, 0]
+          expect([question, name, p50Ms, p50, p95Ms, p95, isNear(p50Ms, p50) && isNear(p95Ms, p95)]).toEqual([
+            question,
+            name,
+            p50Ms,
+            p50,
+            p95Ms,
+            p95,
+            true,
+          ])
+        }
         const total = await sums.total(range)
         const within = rows.filter((row) => row.part === 0 && row.opened_at >= range.from && row.opened_at < range.to)
         expect(total.requests).toBe(within.length)
         expect(BigInt(total.chargeMicro)).toBe(within.reduce((sum, row) => sum + row.charge_micro, 0n))
       }
     }
+  }
+  const agree = async () => {
+    await listsAgree()
+    await sumsAgree()
   }
   const summed = async () => {
     const rows = await sql<{ months: number; days: number; small: number }[]>`
@@ -237,7 +298,23 @@ test(`an account's lists and sums are its records', of days and months that are 
     select sum_call_hour_1(hour, first_call(hour - interval '1 hour'), first_call(hour + interval '1 hour'))
     from (select distinct hour from call_late) late`
 
+  /** The same of hours that are over. */
+  const sumHours = (from: number, to: number) => sql`
+    select sum_call_hour_1(hour, first_call(hour - interval '1 hour'), first_call(hour + interval '1 hour'))
+    from generate_series(${new Date(from)}::timestamptz, ${new Date(to - HOUR_MS)}::timestamptz, interval '1 hour') hour`
+
   await agree()
+  // Times to the first token of a day are not added to it later: before its hours are summed it is not due.
+  await sumUsageSpans(db)
+  expect(await summed()).toEqual({ months: 0, days: 0, small: 0 })
+  await sumHours(FIRST + 9 * DAY_MS, FIRST + LENGTH - DAY_MS)
+  await sql`delete from latency_summed where hour = ${new Date(FIRST + 10 * DAY_MS + 15 * HOUR_MS)}`
+  await sumsAgree()
+  await sumUsageSpans(db)
+  // Of zones that are up to nine hours ahead of UTC the first day began before.
+  expect(await summed()).toEqual({ months: 0, days: 27, small: 0 })
+  await sumsAgree()
+  await sumHours(FIRST, Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1))
   // As where many accounts are summed: one in each statement.
   await sumUsageSpans(db, 1)
   expect(await summed()).toEqual({ months: 2, days: 40, small: 0 })
@@ -304,7 +381,10 @@ test("the bounds of a question about calls are computed once, and not for each c
   const question: SummaryQuestion = { ...range, groupBy: "model", splitBy: undefined }
   expect((await usageSumStore(db).total(range)).requests).toBe(calls.length)
   expect((await usageSumStore(db).summarise(question)).length).toBeGreaterThan(0)
-  await usageSumStore(db).firstTokens(question)
+  await readFirstTokens(db, question)
+  // Of a year too, of which only an hour has calls.
+  const year = { ...question, from: new Date(FIRST - 200 * DAY_MS), to: new Date(), timeZone: "UTC" }
+  expect((await readFirstTokens(db, year)).of.size).toBeGreaterThan(0)
   expect(await sql`select * from (${lastCalls(sql, LARGE, sql`array['key_0', 'key_1']`)}) l`).not.toHaveLength(0)
   const [computed] = await sql<{ last_value: bigint }[]>`select last_value from computed`
   expect(Number(computed?.last_value)).toBeLessThan(50)

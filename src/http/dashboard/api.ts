@@ -18,6 +18,7 @@ import type { RefusedCallStore } from "../../store/refused-calls.ts"
 import { personalExport } from "../../store/personal-export.ts"
 import type { RunStore } from "../../store/runs.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
+import { readFirstTokens } from "../../store/first-tokens.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
 import { outbox } from "../../store/outbox.ts"
 import { accountEventStore, webhookStore } from "../../store/account-events.ts"
@@ -107,7 +108,7 @@ export const dashboardApi = ({
     .use(managementTokensController({ children, authenticate }))
     .use(breakerController({ breakers, authenticate }))
     .use(topUpsController({ topUps, store: topUpStore, refunds: refundStore(shared.database), authenticate }))
-    .use(usageController({ usage, sums, authenticate }))
+    .use(usageController({ usage, sums, firstTokens: (question) => readFirstTokens(database, question), authenticate }))
     .use(runsController({ runs, keys, ports, authenticate }))
     .use(refusedController({ refused, authenticate }))
     .use(activityController({ events: accountEventStore(database), authenticate }))

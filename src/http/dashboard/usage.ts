@@ -10,11 +10,11 @@ import { Failure } from "../../failure/failure.ts"
 import {
   allGroups,
   FIRST_TOKENS_OF,
+  type FirstTokenFigures,
   type FirstTokens,
   groupName,
-  type UsageSumStore,
-  type UsageTotal,
-} from "../../store/usage-sums.ts"
+} from "../../store/first-tokens.ts"
+import type { SummaryQuestion, UsageSumStore, UsageTotal } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { described, field, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
 import { pageJson, readPage } from "./page.ts"
@@ -34,6 +34,7 @@ import { markerJson, rowJson, tokenCounts, tokensJson, usageCsv, usageDetail, us
 export interface UsageDeps {
   readonly usage: UsageStore
   readonly sums: UsageSumStore
+  readonly firstTokens: (question: SummaryQuestion) => Promise<FirstTokenFigures>
   readonly authenticate: Authenticate
   readonly now?: () => number
 }
@@ -78,7 +79,7 @@ const Summary = Type.Object({
   to: time,
 })
 
-export const usageController = ({ usage, sums, authenticate, now = Date.now }: UsageDeps) => {
+export const usageController = ({ usage, sums, firstTokens, authenticate, now = Date.now }: UsageDeps) => {
   const signedIn = signedInBy(authenticate)
   return new Elysia({ name: "dashboard/usage" })
     .get(
@@ -114,19 +115,19 @@ export const usageController = ({ usage, sums, authenticate, now = Date.now }: U
         async ({ session, query }) => {
           const question = summaryQuestion(session, query, now())
           if (question instanceof Failure) return question
-          const [rows, firstTokens] = await Promise.all([sums.summarise(question), sums.firstTokens(question)])
+          const [rows, times] = await Promise.all([sums.summarise(question), firstTokens(question)])
           const total = rows.reduce<UsageTotal>(added, nothing)
           const split = (name: string | undefined) => (question.splitBy === undefined ? {} : { split: name ?? null })
           return {
             data: rows.map((row) => ({
               group: row.group,
               ...split(row.split),
-              ...sumJson(row, firstTokens.of.get(groupName(row.group, row.split))),
+              ...sumJson(row, times.of.get(groupName(row.group, row.split))),
             })),
-            total: sumJson(total, firstTokens.of.get(allGroups)),
+            total: sumJson(total, times.of.get(allGroups)),
             group_by: question.groupBy,
             split_by: question.splitBy ?? null,
-            first_token_of: firstTokens.newestOnly ? FIRST_TOKENS_OF : null,
+            first_token_of: times.newestOnly ? FIRST_TOKENS_OF : null,
             time_zone: question.timeZone,
             from: question.from.toISOString(),
             to: question.to.toISOString(),

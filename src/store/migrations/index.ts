@@ -83,6 +83,7 @@ import narrowMonths from "./0101_narrow_months.sql" with { type: "text" }
 import profitAccounts from "./0110_profit_accounts.sql" with { type: "text" }
 import backendMiddles from "./0111_backend_middles.sql" with { type: "text" }
 import paidTopUps from "./0112_paid_top_ups.sql" with { type: "text" }
+import usageGroups from "./0113_usage_groups.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -182,4 +183,5 @@ export const migrations: readonly Migration[] = [
   { name: "0110_profit_accounts.sql", sql: profitAccounts },
   { name: "0111_backend_middles.sql", sql: backendMiddles },
   { name: "0112_paid_top_ups.sql", sql: paidTopUps },
+  { name: "0113_usage_groups.sql", sql: usageGroups },
 ]

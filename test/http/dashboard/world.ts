@@ -56,6 +56,7 @@ import { passkeyStore } from "../../../src/store/passkeys.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
 import { refundStore } from "../../../src/store/refunds.ts"
 import { topUpStore } from "../../../src/store/top-ups.ts"
+import { readFirstTokens } from "../../../src/store/first-tokens.ts"
 import { usageSumStore } from "../../../src/store/usage-sums.ts"
 import { idempotencyKeyStore } from "../../../src/store/idempotency-keys.ts"
 import { documentStore } from "../../../src/store/documents.ts"
@@ -258,7 +259,14 @@ export async function openWorld(options: WorldOptions = {}) {
         charges: provider.id === "simulated",
       }),
     )
-    .use(usageController({ usage: usageStore(db, options.archives ?? "/nowhere"), sums, authenticate }))
+    .use(
+      usageController({
+        usage: usageStore(db, options.archives ?? "/nowhere"),
+        sums,
+        firstTokens: (question) => readFirstTokens(db, question),
+        authenticate,
+      }),
+    )
     .use(priceChangesController({ priceChanges: priceChangeStore(db), authenticate }))
     .use(statementController({ accounts, movements: movementStore(db), sums, authenticate, now }))
     .use(
