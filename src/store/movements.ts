@@ -118,11 +118,11 @@ const charges = (
   accountId: string,
   which: ReturnType<Sql>,
   most: Most = { records: sql``, apart: sql`` },
+  newer = sql`
+    select u.request_id, u.charge_micro, ${ended(sql)} from usage u
+    where ${callsOf(sql, accountId)} and u.charge_micro > 0 and ${fromCall(sql, firstCharged(sql))} and ${which} ${most.records}`,
 ) => sql`
-  (select u.request_id, u.charge_micro as amount_micro, ${ended(sql)} as at, null as archive
-    from usage u
-    where ${callsOf(sql, accountId)} and u.charge_micro > 0
-      and ${fromCall(sql, sql`greatest(${archived(sql)}, ${end(sql)})`)} and ${which} ${most.records})
+  (select *, null as archive from (${newer}) u (request_id, amount_micro, at))
   union all
   (select u.request_id, c.amount_micro, ${ended(sql)}, null
     from usage u join charges c on c.request_id = u.request_id
@@ -146,12 +146,18 @@ const first = (sql: Sql): ReturnType<Sql> => sql`(select coalesce(min(request_id
 /** From it on records are charges. */
 const end = (sql: Sql): ReturnType<Sql> => sql`(select until_call from charges_end)`
 
+/** After any call. */
+const LAST = "req_zzzzzzzzzz"
+
 /** At least so many of the newest before a call, or all of them. */
 export const newestCharges = (sql: Sql, accountId: string, before: string | undefined, limit: number) =>
-  charges(sql, accountId, before === undefined ? sql`true` : beforeCall(sql, before), {
-    records: atLeastNewest(sql, limit),
-    apart: sql`order by u.request_id desc limit ${limit}`,
-  })
+  charges(
+    sql,
+    accountId,
+    before === undefined ? sql`true` : beforeCall(sql, before),
+    { records: atLeastNewest(sql, limit), apart: sql`order by u.request_id desc limit ${limit}` },
+    sql`select * from newest_charges_1(${accountId}, ${firstCharged(sql)}, ${before ?? LAST}, ${limit})`,
+  )
 
 /** At least so many of the oldest after a call, or all of them. */
 export const oldestCharges = (sql: Sql, accountId: string, after: string, limit: number) =>
@@ -159,6 +165,9 @@ export const oldestCharges = (sql: Sql, accountId: string, after: string, limit:
     records: atLeastOldest(sql, limit),
     apart: sql`order by u.request_id limit ${limit}`,
   })
+
+/** From it on records that are here are charges. */
+const firstCharged = (sql: Sql) => sql`greatest(${archived(sql)}, ${end(sql)})`
 
 /** What those from a call on come to. Of hours that are whole their sums are read, so that it makes no difference how many calls there are. */
 export const chargedFrom = (sql: Sql, accountId: string, from: string) => sql`(

@@ -84,6 +84,7 @@ import profitAccounts from "./0110_profit_accounts.sql" with { type: "text" }
 import backendMiddles from "./0111_backend_middles.sql" with { type: "text" }
 import paidTopUps from "./0112_paid_top_ups.sql" with { type: "text" }
 import usageGroups from "./0113_usage_groups.sql" with { type: "text" }
+import newestCharges from "./0114_newest_charges.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -184,4 +185,5 @@ export const migrations: readonly Migration[] = [
   { name: "0111_backend_middles.sql", sql: backendMiddles },
   { name: "0112_paid_top_ups.sql", sql: paidTopUps },
   { name: "0113_usage_groups.sql", sql: usageGroups },
+  { name: "0114_newest_charges.sql", sql: newestCharges },
 ]
