@@ -248,7 +248,8 @@ test.each(zones)(
       const [direct] = await sql.unsafe<{ calls: number; customers: number; input: number; under: number }[]>(`
       select coalesce(sum(records) filter (where model = 'm-1' and kind = 'ok'), 0)::int as calls,
         coalesce(sum(input_tokens) filter (where model = 'm-1' and kind = 'ok'), 0)::int as input,
-        count(distinct account_id) filter (where model = 'm-1' and kind = 'ok' and records > 0)::int as customers,
+        (select count(distinct account_id)::int from profit_hours
+          where model = 'm-1' and kind = 'ok' and records > 0 and hour >= '${period.from.toISOString()}') as customers,
         coalesce(sum(under), 0)::int as under from profit_hours where ${within}`)
       expect(await readMix(db, "m-1", period)).toMatchObject({
         calls: direct!.calls,
@@ -261,3 +262,59 @@ test.each(zones)(
   },
   300_000,
 )
+
+test("how many customers a model has had since a time is what the hours say, of parts that are summed, late, and summed again", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  const now = Date.now()
+  const hour = (ago: number) => new Date(Math.floor(now / HOUR_MS - ago) * HOUR_MS)
+  let drawn = 77
+  const draw = (below: number) => Math.floor(((drawn = (drawn * 16_807) % 2_147_483_647) / 2_147_483_647) * below)
+  // Of most accounts a few calls in fifty days, some of them a part's only ones.
+  const rows = Array.from({ length: 1_500 }, () => ({
+    hour: hour(draw(50 * 24)).toISOString(),
+    account_id: `acc_${draw(400)}`,
+    model: `m-${draw(2)}`,
+    kind: draw(4) === 0 ? "upstream_error" : "ok",
+  }))
+  await sql`
+    insert into profit_hours (hour, account_id, model, member, kind, records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+      charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
+    select distinct hour, account_id, model, 'a/b/c', kind, 1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0
+    from json_to_recordset(${JSON.stringify(rows)}::text::json) as r (hour timestamptz, account_id text, model text, kind text)`
+  const agree = async () => {
+    for (const ago of [0, 1, 5, 20, 24 * 7 + 3, 24 * 30, 24 * 39]) {
+      const [should] = await sql<{ accounts: number }[]>`
+        select count(distinct account_id)::int as accounts from profit_hours
+        where model = 'm-1' and kind = 'ok' and records > 0 and hour >= ${hour(ago)}`
+      // Not a whole hour: those that begin in it.
+      const period = { from: new Date(hour(ago).getTime() - 60_000), to: new Date(now + 24 * HOUR_MS) }
+      expect([ago, (await readMix(db, "m-1", period)).customers]).toEqual([ago, should?.accounts ?? 0])
+    }
+  }
+  const part = async (ago: number) => {
+    const [row] = await sql<{ part: Date }[]>`select profit_part(${hour(ago)}) as part`
+    return row!.part
+  }
+  await agree()
+  await sumProfitParts(db)
+  const [kept] = await sql<{ rows: number }[]>`select count(*)::int as rows from model_customers`
+  expect(kept?.rows).toBeGreaterThan(400)
+  await agree()
+  for (const [index, ago] of [30, 24 * 6 + 5, 24 * 29, 24 * 41].entries()) {
+    // What a part has is taken back of some, of whom a few have called in no other, and there are others.
+    const since = await part(ago)
+    await sql`update profit_hours set records = 0 where hour >= ${since} and hour < profit_part_end(${since}) and ascii(right(account_id, 1)) % 2 = 0`
+    await sql`
+      insert into profit_hours (hour, account_id, model, member, kind, records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+        charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
+      values (${since}, ${`acc_new_${index}`}, 'm-1', 'a/b/c', 'ok', 1, 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0)`
+    await sql`insert into profit_late values (${since}), (${since})`
+    await agree()
+    if (index % 2 === 1) {
+      await sumProfitParts(db)
+      expect(await marks(sql)).toEqual([])
+      await agree()
+    }
+  }
+})

@@ -85,6 +85,7 @@ import backendMiddles from "./0111_backend_middles.sql" with { type: "text" }
 import paidTopUps from "./0112_paid_top_ups.sql" with { type: "text" }
 import usageGroups from "./0113_usage_groups.sql" with { type: "text" }
 import newestCharges from "./0114_newest_charges.sql" with { type: "text" }
+import modelCustomers from "./0115_model_customers.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -186,4 +187,5 @@ export const migrations: readonly Migration[] = [
   { name: "0112_paid_top_ups.sql", sql: paidTopUps },
   { name: "0113_usage_groups.sql", sql: usageGroups },
   { name: "0114_newest_charges.sql", sql: newestCharges },
+  { name: "0115_model_customers.sql", sql: modelCustomers },
 ]

@@ -6,8 +6,7 @@
  * more than that, nobody else does; otherwise more are looked at.
  */
 import type { Database, Sql } from "../database.ts"
-import type { ProfitPeriod } from "./profit-parts.ts"
-import { type Row, summed } from "./profit-parts.ts"
+import { nextHour, type ProfitPeriod, type Row, summed } from "./profit-parts.ts"
 
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 const HOUR_MS = 3_600_000
@@ -44,8 +43,6 @@ export async function readCostliest(
   }
   return undefined
 }
-
-const nextHour = (at: Date): Date => new Date(Math.ceil(at.getTime() / HOUR_MS) * HOUR_MS)
 
 const COLUMNS = "charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro"
 

@@ -18,6 +18,9 @@ const WHOLE_ZONES: readonly unknown[] = ["GMT", "GMT+7", "GMT+8", "GMT+9"]
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 
+/** The first hour that begins from a time on. */
+export const nextHour = (at: Date): Date => new Date(Math.ceil(at.getTime() / HOUR_MS) * HOUR_MS)
+
 /** Of the parts of a day, and of the next day. */
 const beginnings = (at: Date): number[] => {
   const day = Math.floor(at.getTime() / DAY_MS) * DAY_MS

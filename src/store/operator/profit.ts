@@ -8,7 +8,7 @@ import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
 import { readCostliest } from "./profit-accounts.ts"
-import { partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
+import { nextHour, partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
 import { type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
@@ -167,22 +167,17 @@ async function readDayByDay(database: Database, question: ProfitQuestion): Promi
   return rows
 }
 
-/** Of all its customers' charged calls of a period. */
+/** Of all its customers' charged calls of a period that is not over: whoever has called since it began has called in it. */
 export async function readMix(database: Database, model: string, period: ProfitPeriod): Promise<Mix> {
-  const [row] = await database.run((sql) => {
-    const only = sql`model = ${model} and kind = 'ok'`
-    // Accounts apart, because they are many rows.
-    return sql<MixRow[]>`
-        select coalesce(sum(records), 0)::int as calls, (
-            select count(*)::int from (
-              select account_id from ${sums(sql, "accounts", period, undefined, sql`${only} and records > 0`)} group by 1
-            ) callers
-          ) as customers, ${said(sql, sql`sum(input_tokens)`)} as input,
-          ${said(sql, sql`sum(output_tokens)`)} as output, ${said(sql, sql`sum(cache_read_tokens)`)} as cache_read,
-          ${said(sql, sql`sum(cache_write_tokens)`)} as cache_write, ${said(sql, sql`sum(charge_micro)`)} as revenue,
-          ${said(sql, sql`sum(cost_micro)`)} as cost, coalesce(sum(unknown), 0)::int as unknown
-        from ${sums(sql, "house", period, undefined, only)}`
-  }, patient)
+  const [row] = await database.run(
+    (sql) => sql<MixRow[]>`
+      select coalesce(sum(records), 0)::int as calls, model_customers_1(${model}, ${nextHour(period.from)})::int as customers,
+        ${said(sql, sql`sum(input_tokens)`)} as input, ${said(sql, sql`sum(output_tokens)`)} as output,
+        ${said(sql, sql`sum(cache_read_tokens)`)} as cache_read, ${said(sql, sql`sum(cache_write_tokens)`)} as cache_write,
+        ${said(sql, sql`sum(charge_micro)`)} as revenue, ${said(sql, sql`sum(cost_micro)`)} as cost, coalesce(sum(unknown), 0)::int as unknown
+      from ${sums(sql, "house", period, undefined, sql`model = ${model} and kind = 'ok'`)}`,
+    patient,
+  )
   if (row === undefined) throw new Error("a sum has one row")
   const { input, output, cache_read: cacheRead, cache_write: cacheWrite } = row
   return {
