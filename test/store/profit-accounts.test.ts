@@ -70,6 +70,28 @@ const hourly = async (sql: Sql, from: Date, to: Date, limit: number) =>
     order by sum(cost_micro) desc, 1 limit ${limit}`),
   ].map((row) => ({ ...row }))
 
+/** What accounts are divided into, and what is divided into accounts. */
+const PARTS = [
+  { groupBy: "account", splitBy: "model" },
+  { groupBy: "member", splitBy: "account" },
+  { groupBy: "account", splitBy: "day" },
+] as const
+
+const hourlyPairs = async (sql: Sql, from: Date, to: Date, { groupBy, splitBy }: (typeof PARTS)[number]) => {
+  const columns = {
+    account: "account_id",
+    model: "model",
+    member: "member",
+    day: "to_char(hour at time zone 'UTC', 'YYYY-MM-DD')",
+  }
+  const rows = await sql.unsafe<{ one: string; other: string; calls: number; cost: string }[]>(
+    `select ${columns[groupBy]} as one, ${columns[splitBy]} as other, coalesce(sum(records) filter (where kind = 'ok'), 0)::int as calls, sum(cost_micro)::text as cost
+    from profit_hours where hour >= $1 and hour < $2 group by 1, 2 having sum(records) > 0 order by sum(cost_micro) desc, 1, 2`,
+    [from, to],
+  )
+  return rows.map(({ one, other, calls, cost }) => [one, other, calls, cost])
+}
+
 const told = async ({ db }: TestDatabase, from: Date, to: Date, limit: number) =>
   (await readCostliest(db, { from, to }, limit))?.map((row) => ({
     name: row.name,
@@ -131,6 +153,16 @@ const toldRightly = async (target: TestDatabase) => {
       costliest.map(({ name, cost }) => [name ?? "", cost]),
     )
     expect(profit.truncated).toBe(one.length > limit)
+    const halves = PARTS[(first + limit) % PARTS.length] ?? PARTS[0]
+    const parts = await readProfit(target.db, { from, to, timeZone: "UTC", ...halves, limit })
+    const pairs = await hourlyPairs(target.sql, from, to, halves)
+    expect([
+      halves,
+      first,
+      last,
+      parts.rows.map(({ group, split, calls, costMicro }) => [group, split, calls, String(costMicro)]),
+    ]).toEqual([halves, first, last, pairs.slice(0, limit)])
+    expect(parts.truncated).toBe(pairs.length > limit)
   }
   return answered
 }

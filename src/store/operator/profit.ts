@@ -124,22 +124,19 @@ const MOST_CHOSEN = 500
  * sums of all accounts would not fit into the memory that the server has for them.
  */
 async function readRows(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
-  const { groupBy, splitBy, limit, timeZone } = question
-  if (groupBy === "account" && splitBy === undefined && limit <= MOST_CHOSEN) {
-    const rows = await readCostliest(database, question, limit + 1)
+  const { groupBy, splitBy, limit } = question
+  if (limit <= MOST_CHOSEN) {
+    const rows =
+      groupBy === "account" && splitBy === undefined
+        ? await readCostliest(database, question, limit + 1)
+        : await readCostliestParts(database, question)
     if (rows !== undefined) return rows
   }
-  const parts = groupBy === "day" || splitBy === "day" ? partsOfDays(question, timeZone) : partsWithin(question)
   return await database.run((sql) => {
-    const order = sql`order by ${groupBy === "day" ? sql`one, cost desc, other` : sql`cost desc, one, other`} limit ${limit + 1}`
-    const rowsOf = (of: ReturnType<typeof sums>) => sql`
-      select ${named(sql, question)}, summed.* from (
-        select one, other, ${summed(sql)} from (select ${grouped(sql, question)}, sums.* from ${of}) each_sum
-        group by 1, 2 having sum(records) > 0
-      ) summed`
-    if (groupBy !== "account" && splitBy !== "account")
-      return sql<Row[]>`${rowsOf(sums(sql, "house", question, parts))} ${order}`
-    if (limit > MOST_CHOSEN) return sql<Row[]>`${rowsOf(sums(sql, "accounts", question, parts))} ${order}`
+    const [order, parts] = [inOrder(sql, question), partsOf(question)]
+    const all = (of: "house" | "accounts") => rowsOf(sql, question, sums(sql, of, question, parts))
+    if (groupBy !== "account" && splitBy !== "account") return sql<Row[]>`${all("house")} ${order}`
+    if (limit > MOST_CHOSEN) return sql<Row[]>`${all("accounts")} ${order}`
     const chosen = sql`account_id in (select ${groupBy === "account" ? sql`one` : sql`other`} from costliest)`
     // What is the same in each row is not grouped by: the server would compare it in each.
     const groups = splitBy === undefined ? sql`1` : sql`1, 2`
@@ -148,9 +145,50 @@ async function readRows(database: Database, question: ProfitQuestion): Promise<r
         select ${grouped(sql, question)}, sum(cost_micro) as cost from ${sums(sql, "accounts", question, parts)}
         group by ${groups} having bool_or(records > 0) ${order}
       )
-      ${rowsOf(sums(sql, "accounts", question, parts, chosen))} join (select one, other from costliest) rows using (one, other) ${order}`
+      ${rowsOf(sql, question, sums(sql, "accounts", question, parts, chosen))} join (select one, other from costliest) rows using (one, other) ${order}`
   }, patient)
 }
+
+/** By how many times more accounts than rows are looked at for what accounts are divided into. */
+const MORE_ACCOUNTS = [2, 8]
+
+/**
+ * The costliest models, members or days of accounts. None costs more than its account does: where as many as are wanted cost more than the last of the
+ * costliest accounts, none is of another account. Undefined where all sums have to be added up.
+ */
+async function readCostliestParts(database: Database, question: ProfitQuestion): Promise<readonly Row[] | undefined> {
+  const { groupBy, splitBy, limit } = question
+  if ((groupBy === "account") === (splitBy === "account") || groupBy === "day") return undefined
+  for (const more of MORE_ACCOUNTS) {
+    const wanted = more * (limit + 1)
+    const accounts = await readCostliest(database, question, wanted)
+    if (accounts === undefined) return undefined
+    const ids = accounts.flatMap(({ name }) => name ?? [])
+    const rows = await database.run((sql) => {
+      const chosen = sql`account_id = any (${sql.array(ids)}::text[])`
+      return sql<
+        Row[]
+      >`${rowsOf(sql, question, sums(sql, "accounts", question, partsOf(question), chosen))} ${inOrder(sql, question)}`
+    }, patient)
+    const [least, last] = [rows[limit]?.cost, accounts.at(-1)?.cost]
+    if (ids.length < wanted || (least !== undefined && last !== undefined && least > last)) return rows
+  }
+  return undefined
+}
+
+const partsOf = (question: ProfitQuestion) =>
+  question.groupBy === "day" || question.splitBy === "day"
+    ? partsOfDays(question, question.timeZone)
+    : partsWithin(question)
+
+const inOrder = (sql: Sql, { groupBy, limit }: ProfitQuestion) =>
+  sql`order by ${groupBy === "day" ? sql`one, cost desc, other` : sql`cost desc, one, other`} limit ${limit + 1}`
+
+const rowsOf = (sql: Sql, question: ProfitQuestion, of: ReturnType<typeof sums>) => sql`
+  select ${named(sql, question)}, summed.* from (
+    select one, other, ${summed(sql)} from (select ${grouped(sql, question)}, sums.* from ${of}) each_sum
+    group by 1, 2 having sum(records) > 0
+  ) summed`
 
 /** The same in the order of days, of no more days than fill it: of each all accounts are read. */
 async function readDayByDay(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
