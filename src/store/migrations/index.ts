@@ -86,6 +86,8 @@ import paidTopUps from "./0112_paid_top_ups.sql" with { type: "text" }
 import usageGroups from "./0113_usage_groups.sql" with { type: "text" }
 import newestCharges from "./0114_newest_charges.sql" with { type: "text" }
 import modelCustomers from "./0115_model_customers.sql" with { type: "text" }
+import usageErrors from "./0116_usage_errors.sql" with { type: "text" }
+import noUsageFailures from "./0117_no_usage_failures.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -188,4 +190,6 @@ export const migrations: readonly Migration[] = [
   { name: "0113_usage_groups.sql", sql: usageGroups },
   { name: "0114_newest_charges.sql", sql: newestCharges },
   { name: "0115_model_customers.sql", sql: modelCustomers },
+  { name: "0116_usage_errors.sql", sql: usageErrors },
+  { name: "0117_no_usage_failures.sql", sql: noUsageFailures },
 ]
