@@ -314,7 +314,13 @@ test(`an account's lists and sums are its records', of days and months that are 
   // Of zones that are up to nine hours ahead of UTC the first day began before.
   expect(await summed()).toEqual({ months: 0, days: 27, small: 0 })
   await sumsAgree()
-  await sumHours(FIRST, Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), 1))
+  await sumHours(FIRST, FIRST + 9 * DAY_MS)
+  await sumHours(FIRST + 10 * DAY_MS + 15 * HOUR_MS, FIRST + 10 * DAY_MS + 16 * HOUR_MS)
+  await sumHours(FIRST + LENGTH - DAY_MS, FIRST + LENGTH)
+  // Of what is left of the month there are no calls.
+  await sql`
+    insert into latency_summed
+    select * from generate_series(${new Date(FIRST + LENGTH)}::timestamptz, date_trunc('month', now(), 'UTC') - interval '1 hour', interval '1 hour')`
   // As where many accounts are summed: one in each statement.
   await sumUsageSpans(db, 1)
   expect(await summed()).toEqual({ months: 2, days: 40, small: 0 })

@@ -29,6 +29,14 @@ create table usage_groups (
 -- What was summed before has none: it is summed again.
 truncate usage_spans, usage_span_accounts, usage_spans_summed;
 
+-- An account's day or month as what it is summed of, in each zone: a month of its days that are summed, and of the hours of the others.
+create function usage_span_pieces_1(payer text, of_month boolean, day date)
+returns table (zone smallint, since timestamptz, until timestamptz, summed_day date) stable language sql as $$
+  select z.zone, p.since, p.until, p.day
+  from unnest('{0,7,8,9}'::smallint[]) z (zone)
+  cross join lateral usage_pieces_1(payer, z.zone, span_begins(day, z.zone), span_ends(day, of_month, z.zone), false) p
+$$;
+
 -- The rows of usage_groups of an account's day or month of which usage_spans are there.
 create function sum_usage_groups_1(payer text, of_month boolean, day date) returns void language sql as $$
   with named as materialized (
@@ -41,15 +49,28 @@ create function sum_usage_groups_1(payer text, of_month boolean, day date) retur
       sum(output_tokens) as output_tokens, sum(cache_read_tokens) as cache_read_tokens, sum(cache_write_tokens) as cache_write_tokens,
       sum(charge_micro) as charge_micro, sum(cache_reads) as cache_reads
     from named group by 1, 2, 3
+  ), pieces as materialized (
+    select * from usage_span_pieces_1(payer, of_month, day)
+  ), parts as (
+    select p.zone, g.grouped_by, g.name, t.step, t.calls::bigint as calls
+    from pieces p cross join lateral (
+      select * from usage_groups u where u.account_id = payer and u.zone = p.zone and not u.is_month and u.since = p.summed_day offset 0
+    ) g cross join lateral unnest(g.steps, g.step_calls) t (step, calls)
+    where p.summed_day is not null
+    union all
+    select zone, case grouping(model, key_id, endpoint, status) when 7 then 'model' when 11 then 'key' when 13 then 'format' when 14 then 'status'
+        else 'all' end,
+      coalesce(model, key_id, endpoint, status, ''), step, sum(calls)::bigint
+    from (
+      select p.zone, l.model, l.key_id, l.endpoint, l.status, t.step, t.calls
+      from pieces p cross join lateral (
+        select * from latency_hours h where h.account_id = payer and h.hour >= p.since and h.hour < p.until offset 0
+      ) l cross join lateral unnest(l.steps, l.calls) t (step, calls)
+      where p.summed_day is null
+    ) hours
+    group by grouping sets ((zone, step), (zone, step, model), (zone, step, key_id), (zone, step, endpoint), (zone, step, status))
   ), times as (
-    select z.zone, case grouping(l.model, l.key_id, l.endpoint, l.status) when 7 then 'model' when 11 then 'key' when 13 then 'format' when 14 then 'status'
-        else 'all' end as grouped_by,
-      coalesce(l.model, l.key_id, l.endpoint, l.status, '') as name, t.step, sum(t.calls) as calls
-    from unnest('{0,7,8,9}'::smallint[]) z (zone)
-    cross join lateral (
-      select * from latency_hours h where h.account_id = payer and h.hour >= span_begins(day, z.zone) and h.hour < span_ends(day, of_month, z.zone)
-    ) l cross join lateral unnest(l.steps, l.calls) t (step, calls)
-    group by grouping sets ((z.zone, t.step), (z.zone, t.step, l.model), (z.zone, t.step, l.key_id), (z.zone, t.step, l.endpoint), (z.zone, t.step, l.status))
+    select zone, grouped_by, name, step, sum(calls) as calls from parts group by 1, 2, 3, 4
   ), ranked as (
     select *, sum(calls) over (partition by zone, grouped_by, name order by step) as up_to,
       sum(calls) over (partition by zone, grouped_by, name) as of
@@ -73,13 +94,12 @@ create function has_first_tokens_1(begins timestamptz, ends timestamptz, first_h
   )
 $$;
 
--- As in 0098_no_spans_without_calls.sql, with usage_groups. A day is due when the times to the first token of all its hours are summed that ever
+-- As in 0098_no_spans_without_calls.sql, with usage_groups, and months of their days. A day is due when the times to the first token of all its hours are summed that ever
 -- will be: none of them is summed later. It ends after a second at the latest, and is gone on with in the next statement.
 create or replace function sum_usage_span_1(over_since timestamptz, last_since date, last_account text, most integer)
 returns table (since date, account text) language plpgsql as $$
 #variable_conflict use_column
 declare
-  zones smallint[] := '{0,7,8,9}';
   reach integer := 367;
   of_month boolean := false;
   day date;
@@ -138,11 +158,20 @@ begin
     -- What is too large for a sum is read by the hour, as without it.
     begin
       insert into usage_spans
-      select payer, z.zone, of_month, day, h.model, h.key_id, h.endpoint, h.status, sum(h.calls), sum(h.input_tokens), sum(h.output_tokens),
+      select payer, h.zone, of_month, day, h.model, h.key_id, h.endpoint, h.status, sum(h.calls), sum(h.input_tokens), sum(h.output_tokens),
         sum(h.cache_read_tokens), sum(h.cache_write_tokens), sum(h.charge_micro), sum(h.cache_reads)
-      from unnest(zones) z (zone) cross join lateral (
-        select * from usage_hours u
-        where u.account_id = payer and u.hour >= span_begins(day, z.zone) and u.hour < span_ends(day, of_month, z.zone)
+      from (
+        select p.zone, s.model, s.key_id, s.endpoint, s.status, s.calls, s.input_tokens, s.output_tokens, s.cache_read_tokens, s.cache_write_tokens,
+          s.charge_micro, s.cache_reads
+        from usage_span_pieces_1(payer, of_month, day) p cross join lateral (
+          select * from usage_spans u where u.account_id = payer and u.zone = p.zone and not u.is_month and u.since = p.summed_day offset 0
+        ) s where p.summed_day is not null
+        union all
+        select p.zone, u.model, u.key_id, u.endpoint, u.status, u.calls, u.input_tokens, u.output_tokens, u.cache_read_tokens, u.cache_write_tokens,
+          u.charge_micro, u.cache_reads
+        from usage_span_pieces_1(payer, of_month, day) p cross join lateral (
+          select * from usage_hours u where u.account_id = payer and u.hour >= p.since and u.hour < p.until offset 0
+        ) u where p.summed_day is null
       ) h
       group by 2, 5, 6, 7, 8;
       perform sum_usage_groups_1(payer, of_month, day);
