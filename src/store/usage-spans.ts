@@ -12,7 +12,8 @@ import type { Sql } from "./sql.ts"
 const MOST_STATEMENTS = 500
 /** How many accounts one of them sums, so that it is over long before it is given up. */
 const ACCOUNTS = 20
-const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
+/** Not sent again: one that is over its time has the lock that the next one would have to have, and is begun again by the next round. */
+const once = { deadlineMs: 5_000 } as const
 
 /**
  * Zones whose days are summed, and the hours by which they are ahead of UTC. Their clocks never change: one offset holds for any time,
@@ -156,7 +157,7 @@ export async function sumUsageSpans(database: Database, accounts = ACCOUNTS): Pr
     const [row] = await database.run(
       (sql) => sql<{ since: string; account: string }[]>`
         select since::text, account from sum_usage_span_1(now() - interval '3 hours', ${last.since}::date, ${last.account}, ${accounts})`,
-      patient,
+      once,
     )
     if (row === undefined) return
     last = row

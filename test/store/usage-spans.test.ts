@@ -352,6 +352,35 @@ test(`an account's lists and sums are its records', of days and months that are 
   await agree()
 }, 300_000)
 
+test("a day of more sums than are added up at once is read by the hour, and keeps no other from being summed", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  // Of an account whose id is before the other's.
+  await sql`
+    insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+      charge_micro, cache_reads)
+    select account, ${new Date(FIRST)}::timestamptz + n % 24 * interval '1 hour', 'm-1', 'key_' || n, 'chat', 'ok', 1, 1, 1, 0, 0, 1, 0
+    from (values ('acc_at_the_edge', 20000), ('acc_over_it', 20001), ('acc_small', 200)) a (account, keys), generate_series(1, keys) n`
+  await sql`
+    insert into profit_hours (hour, account_id, model, member, kind, records, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+      charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro)
+    select hour, account_id, 'm-1', 'a/b/c', 'ok', sum(calls), 1, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0 from usage_hours group by 1, 2`
+  for (let n = 0; n < 3; n++) await sumUsageSpans(db, 1)
+  const rows = await sql<{ account_id: string; groups: number }[]>`
+    select a.account_id, (select count(*)::int from usage_groups g where g.account_id = a.account_id and g.zone = 0 and not g.is_month) as groups
+    from usage_span_accounts a where not is_month and since = ${new Date(FIRST)} order by 1`
+  expect([...rows]).toEqual([
+    { account_id: "acc_at_the_edge", groups: 20_004 },
+    { account_id: "acc_small", groups: 204 },
+  ])
+  const range = { from: new Date(FIRST), to: new Date(FIRST + DAY_MS), timeZone: "UTC" }
+  for (const [accountId, calls] of [
+    ["acc_at_the_edge", 20_000],
+    ["acc_over_it", 20_001],
+  ] as const)
+    expect((await usageSumStore(db).total({ ...range, accountId })).requests).toBe(calls)
+}, 300_000)
+
 test("where nobody has called, no day is due", async () => {
   await using database = await openTestDatabase()
   await sumUsageSpans(database.db)

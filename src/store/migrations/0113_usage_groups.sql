@@ -26,8 +26,12 @@ create table usage_groups (
   primary key (account_id, zone, is_month, since, grouped_by, name)
 );
 
--- What was summed before has none: it is summed again.
-truncate usage_spans, usage_span_accounts, usage_spans_summed;
+-- What was summed before has none: it is summed again. Not while the chore sums, which has still to go by the function before this one; and not by
+-- truncating, for which those who read would have to let go of them.
+select pg_advisory_xact_lock(hashtextextended('loket:call_hours', 0));
+delete from usage_span_accounts;
+delete from usage_spans;
+delete from usage_spans_summed;
 
 -- An account's day or month as what it is summed of, in each zone: a month of its days that are summed, and of the hours of the others.
 create function usage_span_pieces_1(payer text, of_month boolean, day date)
@@ -35,6 +39,19 @@ returns table (zone smallint, since timestamptz, until timestamptz, summed_day d
   select z.zone, p.since, p.until, p.day
   from unnest('{0,7,8,9}'::smallint[]) z (zone)
   cross join lateral usage_pieces_1(payer, z.zone, span_begins(day, z.zone), span_ends(day, of_month, z.zone), false) p
+$$;
+
+-- Whether an account's day or month is made of more rows than are added up well within the time that a statement has: of thousands of keys, say.
+create function is_large_span_1(payer text, of_month boolean, day date) returns boolean stable language sql as $$
+  select count(*) > 20000 from (
+    select from usage_span_pieces_1(payer, of_month, day) p cross join lateral (
+      select from usage_spans s
+      where p.summed_day is not null and s.account_id = payer and s.zone = 0 and not s.is_month and s.since = p.summed_day
+      union all
+      select from usage_hours u where p.summed_day is null and u.account_id = payer and u.hour >= p.since and u.hour < p.until
+      offset 0
+    ) r where p.zone = 0 limit 20001
+  ) few
 $$;
 
 -- The rows of usage_groups of an account's day or month of which usage_spans are there.
@@ -94,8 +111,8 @@ create function has_first_tokens_1(begins timestamptz, ends timestamptz, first_h
   )
 $$;
 
--- As in 0098_no_spans_without_calls.sql, with usage_groups, and months of their days. A day is due when the times to the first token of all its hours are summed that ever
--- will be: none of them is summed later. It ends after a second at the latest, and is gone on with in the next statement.
+-- As in 0098_no_spans_without_calls.sql, with usage_groups, and months of their days. A day is due when the times to the first token of all its hours are summed that have
+-- records. It ends after a second at the latest, and is gone on with in the next statement.
 create or replace function sum_usage_span_1(over_since timestamptz, last_since date, last_account text, most integer)
 returns table (since date, account text) language plpgsql as $$
 #variable_conflict use_column
@@ -109,16 +126,13 @@ declare
   is_over boolean := true;
   summed integer := 0;
   began timestamptz := clock_timestamp();
-  -- The first hour of which times to the first token are ever summed.
+  -- Before it there is no record of which times to the first token could be summed.
   first_hour timestamptz;
 begin
   if not pg_try_advisory_xact_lock(hashtextextended('loket:call_hours', 0)) then
     return;
   end if;
-  first_hour := greatest(
-    coalesce((select date_trunc('hour', opened_at, 'UTC') from usage order by request_id limit 1), 'infinity'),
-    date_trunc('hour', over_since, 'UTC') - make_interval(days => reach)
-  );
+  first_hour := coalesce((select date_trunc('hour', opened_at, 'UTC') from usage order by request_id limit 1), 'infinity');
   day := (
     select max(d.day)::date
     from (
@@ -155,8 +169,11 @@ begin
     order by 1 limit most
   loop
     summed := summed + 1;
-    -- What is too large for a sum is read by the hour, as without it.
+    -- What is too large for a sum, or of too many, is read by the hour, as without it.
     begin
+      if is_large_span_1(payer, of_month, day) then
+        raise numeric_value_out_of_range;
+      end if;
       insert into usage_spans
       select payer, h.zone, of_month, day, h.model, h.key_id, h.endpoint, h.status, sum(h.calls), sum(h.input_tokens), sum(h.output_tokens),
         sum(h.cache_read_tokens), sum(h.cache_write_tokens), sum(h.charge_micro), sum(h.cache_reads)

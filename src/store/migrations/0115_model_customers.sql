@@ -8,6 +8,8 @@ create table model_customers (
 ) with (fillfactor = 90);
 create index model_customers_last on model_customers (model, last_hour);
 
+-- No part is summed meanwhile by the function before this one.
+select pg_advisory_xact_lock(hashtextextended('loket:profit_days', 0));
 insert into model_customers
 select model, account_id, max(hour) from profit_hours
 where hour > now() - interval '40 days' and kind = 'ok' and records > 0 and profit_part(hour) in (select since from profit_parts)
@@ -29,7 +31,8 @@ begin
       from model_customers c
       where c.last_hour >= part and c.last_hour < profit_part_end(part) and not exists (
         select from profit_hours p
-        where p.hour = c.last_hour and p.account_id = c.account_id and p.model = c.model and p.kind = 'ok' and p.records > 0
+        where p.hour >= part and p.hour < profit_part_end(part)
+          and p.hour = c.last_hour and p.account_id = c.account_id and p.model = c.model and p.kind = 'ok' and p.records > 0
       )
     ), forgotten as (
       delete from model_customers c using gone g where c.model = g.model and c.account_id = g.account_id and g.last_hour is null
