@@ -157,7 +157,7 @@ export interface ExchangeRateStore {
   fetched(rate: NewExchangeRate): Promise<boolean>
 }
 
-const patient = { deadlineMs: 5_000, retry: true } as const
+const once = { deadlineMs: 5_000, retry: true } as const
 
 export const exchangeRateStore = (database: Database): ExchangeRateStore => ({
   async list(limit) {
@@ -166,7 +166,7 @@ export const exchangeRateStore = (database: Database): ExchangeRateStore => ({
         select id, currency, unit_micro, source, effective_at from (
           select *, row_number() over (partition by currency order by effective_at desc) as place from exchange_rates
         ) r where place <= ${limit} order by currency, effective_at desc`,
-      patient,
+      once,
     )
     return rows.map(exchangeRateOf)
   },
@@ -174,7 +174,7 @@ export const exchangeRateStore = (database: Database): ExchangeRateStore => ({
   async needed() {
     const rows = await database.run(
       (sql) => sql<{ currency: string }[]>`select distinct currency from costs where currency <> 'IDR' order by 1`,
-      patient,
+      once,
     )
     return rows.map(({ currency }) => currency)
   },
@@ -195,7 +195,7 @@ export const exchangeRateStore = (database: Database): ExchangeRateStore => ({
           from added a returning 1
         )
         select 1 from logged union select 1 from audit_log where request_id = ${act.requestId}`,
-      patient,
+      once,
     )
     return rows.length > 0
   },
@@ -209,7 +209,7 @@ export const exchangeRateStore = (database: Database): ExchangeRateStore => ({
           select unit_micro from exchange_rates where currency = ${currency} order by effective_at desc limit 1
         )
         on conflict (currency, effective_at) do nothing returning 1`,
-      patient,
+      once,
     )
     return rows.length > 0
   },

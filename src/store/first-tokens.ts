@@ -51,15 +51,13 @@ export async function readFirstTokens(database: Database, question: SummaryQuest
   const whole = wholeHoursOf(question, groupBy, splitBy)
   const grouping = whole?.zone === undefined ? undefined : whole.grouping
   const rows = await database.run((sql) => {
-    // A day that is summed is a group, whose percentiles are there. Of other groups, and of all, its times are counted with those of hours.
-    const isGroup = groupBy === "day"
     const none = sql``
-    const spans = (ofAll: boolean) =>
-      whole === undefined || grouping === undefined
-        ? none
-        : groupsOf(sql, whole, ofAll ? (groupingOf([], only) ?? grouping) : grouping)
+    const spans = whole === undefined || grouping === undefined ? undefined : groupsOf(sql, whole, grouping)
+    // A day that is summed is a group, whose percentiles are there: of it the times are counted for all groups together alone.
+    const [days, parts] = groupBy === "day" ? [spans, undefined] : [undefined, spans]
+    const wholeDays = whole && days && groupsOf(sql, whole, groupingOf([], only) ?? "all")
     return sql<FirstTokenRow[]>`
-      with ${hoursOf(sql, question, grouping === undefined ? undefined : whole)}, newest as materialized (${newestOf(sql, question)}), times as (
+      with ${hoursOf(sql, question, spans && whole)}, newest as materialized (${newestOf(sql, question)}), times as (
         select ${named(sql, question)}, first_token_ms as ms, 1::bigint as calls
         from newest u where first_token_ms is not null ${narrowed(sql, only)}
         union all
@@ -70,18 +68,20 @@ export async function readFirstTokens(database: Database, question: SummaryQuest
           from (
             select h.hour as at, h.model, h.key_id, h.endpoint, h.status, h.steps, h.calls from gaps g cross join lateral (
               select * from latency_hours u where account_id = ${accountId} and hour >= g.since and hour < g.until ${narrowed(sql, only)} offset 0
-            ) h where h.hour in (select since from hours where summed)
-            ${grouping === undefined || isGroup ? none : sql`union all select at, model, key_id, endpoint, status, steps, step_calls from (${spans(false)}) s`}
+            ) h
+            -- No condition to join by: without statistics the planner would look at all hours for each row.
+            where (h.hour in (select since from hours where summed)) is true
+            ${parts === undefined ? none : sql`union all select at, model, key_id, endpoint, status, steps, step_calls from (${parts}) s`}
           ) u offset 0
         ) r cross join unnest(r.steps, r.calls) h (step, calls) group by name, split, step
       ), counted as (
         select name, split, grouping(name) as is_all, ms, sum(calls) as calls from times
         group by grouping sets ((name, split, ms), (ms))
         ${
-          grouping === undefined || !isGroup
+          wholeDays === undefined
             ? none
             : sql`union all select null, null, 1, latency_of_step(step), sum(h.calls)
-              from (${spans(true)}) s cross join unnest(s.steps, s.step_calls) h (step, calls) group by step`
+              from (${wholeDays}) s cross join unnest(s.steps, s.step_calls) h (step, calls) group by step`
         }
       ), ranked as (
         select name, split, is_all, ms, sum(calls) over (partition by is_all, name, split order by ms) as up_to,
@@ -92,9 +92,9 @@ export async function readFirstTokens(database: Database, question: SummaryQuest
         (select count(*) from newest)::int as looked_at
       from ranked group by is_all, name, split
       ${
-        grouping === undefined || !isGroup
+        days === undefined
           ? none
-          : sql`union all select ${named(sql, question)}, latency_of_step(p50), latency_of_step(p95), 0 from (${spans(false)}) s where p50 is not null`
+          : sql`union all select ${named(sql, question)}, latency_of_step(p50), latency_of_step(p95), 0 from (${days}) s where p50 is not null`
       }`
   }, patient)
   // The row of all has no name.

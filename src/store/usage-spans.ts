@@ -13,7 +13,7 @@ const MOST_STATEMENTS = 500
 /** How many accounts one of them sums, so that it is over long before it is given up. */
 const ACCOUNTS = 20
 /** Not sent again: one that is over its time has the lock that the next one would have to have, and is begun again by the next round. */
-const once = { deadlineMs: 5_000 } as const
+const oneAttempt = { deadlineMs: 5_000 } as const
 
 /**
  * Zones whose days are summed, and the hours by which they are ahead of UTC. Their clocks never change: one offset holds for any time,
@@ -157,7 +157,7 @@ export async function sumUsageSpans(database: Database, accounts = ACCOUNTS): Pr
     const [row] = await database.run(
       (sql) => sql<{ since: string; account: string }[]>`
         select since::text, account from sum_usage_span_1(now() - interval '3 hours', ${last.since}::date, ${last.account}, ${accounts})`,
-      once,
+      oneAttempt,
     )
     if (row === undefined) return
     last = row

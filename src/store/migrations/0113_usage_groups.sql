@@ -111,8 +111,8 @@ create function has_first_tokens_1(begins timestamptz, ends timestamptz, first_h
   )
 $$;
 
--- As in 0098_no_spans_without_calls.sql, with usage_groups, and months of their days. A day is due when the times to the first token of all its hours are summed that have
--- records. It ends after a second at the latest, and is gone on with in the next statement.
+-- As in 0098_no_spans_without_calls.sql, with usage_groups, and months made of their days. A day is due when the times to the first token of all its
+-- hours that have records are summed. After a second no other account is begun; the next statement goes on there.
 create or replace function sum_usage_span_1(over_since timestamptz, last_since date, last_account text, most integer)
 returns table (since date, account text) language plpgsql as $$
 #variable_conflict use_column
@@ -169,11 +169,10 @@ begin
     order by 1 limit most
   loop
     summed := summed + 1;
-    -- What is too large for a sum, or of too many, is read by the hour, as without it.
+    is_over := summed < most;
+    -- What is of too many rows, or too large for a sum, is read by the hour, as without it.
+    continue when is_large_span_1(payer, of_month, day);
     begin
-      if is_large_span_1(payer, of_month, day) then
-        raise numeric_value_out_of_range;
-      end if;
       insert into usage_spans
       select payer, h.zone, of_month, day, h.model, h.key_id, h.endpoint, h.status, sum(h.calls), sum(h.input_tokens), sum(h.output_tokens),
         sum(h.cache_read_tokens), sum(h.cache_write_tokens), sum(h.charge_micro), sum(h.cache_reads)
@@ -195,8 +194,7 @@ begin
       insert into usage_span_accounts values (payer, of_month, day);
     exception when numeric_value_out_of_range then null;
     end;
-    is_over := summed < most;
-    if is_over and clock_timestamp() > began + interval '1 second' then
+    if clock_timestamp() > began + interval '1 second' then
       is_over := false;
       exit;
     end if;
