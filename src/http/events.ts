@@ -162,6 +162,7 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
       }
       let looking: ReturnType<typeof setInterval> | undefined
       const stream = new EventStream({
+        first: "balance",
         begun: () => {
           events.add(accountId, subscriber)
           looking = setInterval(() => inBackground(look), lookMs)
@@ -217,6 +218,8 @@ const encoder = new TextEncoder()
 const UNREAD_LIMIT = 64 * 1024
 
 interface EventStreamOptions {
+  /** The event that the stream begins with. What is sent before it follows it. */
+  readonly first: string
   /** Somebody reads. Not run for a request whose body nobody asks for, such as HEAD. */
   readonly begun: () => void
   /** Runs once, whoever ended it, and only if it had begun. */
@@ -230,10 +233,14 @@ interface EventStreamOptions {
  */
 export class EventStream {
   readonly body: ReadableStream<Uint8Array>
+  readonly #first: string
   readonly #ended: () => void
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
+  /** Events that wait for the first one; undefined once it was sent. */
+  #early: string | undefined = ""
 
-  constructor({ begun, ended }: EventStreamOptions) {
+  constructor({ first, begun, ended }: EventStreamOptions) {
+    this.#first = first
     this.#ended = ended
     this.body = new ReadableStream<Uint8Array>(
       {
@@ -249,7 +256,13 @@ export class EventStream {
   }
 
   send(event: string, data: object): void {
-    this.#put(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    const text = `event: ${event}\ndata: ${JSON.stringify(data)}\n\n`
+    if (this.#early === undefined) this.#put(text)
+    else if (event === this.#first) {
+      this.#put(text + this.#early)
+      this.#early = undefined
+    } else if (this.#early.length < UNREAD_LIMIT) this.#early += text
+    else this.end()
   }
 
   comment(text: string): void {

@@ -171,7 +171,7 @@ test("an account has twenty streams at most, and a reader that leaves makes room
 
 /** The controller alone, on a session that can end and with short times. */
 function serveEvents() {
-  const state = { signedIn: true, reads: 0 }
+  const state = { signedIn: true, read: Promise.resolve() }
   const events = new Events()
   const session = {
     id: "ses_1",
@@ -209,7 +209,7 @@ function serveEvents() {
   const app = new Elysia().use(
     eventsController({
       events,
-      accounts: { account: () => Promise.resolve(account) },
+      accounts: { account: () => state.read.then(() => account) },
       authenticate: Object.assign(() => Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized")), {
         changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
       }),
@@ -228,6 +228,38 @@ test("a stream ends soon after its session has", async () => {
   state.signedIn = false
   while ((await listener.next()) !== undefined);
   expect(events.count({ accountId: "acc_1", personId: "acc_1" })).toBe(0)
+  await server.stop(true)
+})
+
+test("what happens while the first balance is read follows it, in its order", async () => {
+  const { state, events, server } = serveEvents()
+  const reading = Promise.withResolvers<void>()
+  state.read = reading.promise
+  const asked = fetch(new URL("/events", server.url))
+  while (events.count({ accountId: "acc_1", personId: "acc_1" }) === 0) await Bun.sleep(5)
+  events.accountChanged("acc_1")
+  events.refused("acc_1")
+  reading.resolve()
+  await using listener = new Listener(await asked)
+  const told = [await listener.next(), await listener.next(), await listener.next()]
+  expect(told.map((event) => event?.event)).toEqual(["balance", "account", "refused"])
+  events.unusual("acc_1")
+  expect(await listener.next()).toEqual({ event: "spending.unusual", data: {} })
+  await server.stop(true)
+})
+
+test("a stream whose first balance cannot be read keeps no more than its limit", async () => {
+  const { state, events, server } = serveEvents()
+  state.read = Promise.withResolvers<void>().promise
+  const asked = fetch(new URL("/events", server.url))
+  while (events.count({ accountId: "acc_1", personId: "acc_1" }) === 0) await Bun.sleep(5)
+  const size = "event: refused\ndata: {}\n\n".length
+  for (let sent = 0; sent < 64 * 1024; sent += size) events.refused("acc_1")
+  expect(events.count({ accountId: "acc_1", personId: "acc_1" })).toBe(1)
+  events.refused("acc_1")
+  expect(events.count({ accountId: "acc_1", personId: "acc_1" })).toBe(0)
+  await using listener = new Listener(await asked)
+  while ((await listener.next()) !== undefined);
   await server.stop(true)
 })
 
@@ -252,7 +284,7 @@ test("a reader that falls behind is hung up on", async () => {
 
 test("a stream that nobody reads has not begun", () => {
   let begun = 0
-  const stream = new EventStream({ begun: () => begun++, ended: () => {} })
+  const stream = new EventStream({ first: "balance", begun: () => begun++, ended: () => {} })
   stream.send("balance", {})
   expect(begun).toBe(0)
 })
