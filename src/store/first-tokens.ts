@@ -108,8 +108,8 @@ export async function readFirstTokens(database: Database, question: SummaryQuest
 }
 
 /**
- * The gaps between the days and months that are read whole, as hours of UTC and what is left at the range's ends, from the account's first call on:
- * whether the times of each are summed. Where the zone's days do not begin with an hour of UTC, none is.
+ * The gaps between the days and months that are read whole, as hours of UTC and what is left at the range's ends, from the account's first call to its
+ * last one: whether the times of each are summed. Where the zone's days do not begin with an hour of UTC, none is.
  */
 const hoursOf = (sql: Sql, { accountId, from, to, timeZone }: SummaryQuestion, whole: WholeHours | undefined) => sql`
   ${
@@ -125,8 +125,10 @@ const hoursOf = (sql: Sql, { accountId, from, to, timeZone }: SummaryQuestion, w
       select from latency_summed s where s.hour = since) and not exists (select from call_late l where l.hour = since) as summed
     from (
       select greatest(hour, g.since) as since, least(hour + interval '1 hour', g.until) as until
-      from gaps g join (select min(hour) as at from usage_hours where account_id = ${accountId}) first on first.at is not null
-      cross join lateral generate_series(greatest(date_trunc('hour', g.since, 'UTC'), first.at), g.until, '1 hour') hour
+      from gaps g join (
+        select (select min(hour) from usage_hours where account_id = ${accountId}) as first, (select max(hour) from usage_hours where account_id = ${accountId}) as last
+      ) has on has.first is not null
+      cross join lateral generate_series(greatest(date_trunc('hour', g.since, 'UTC'), has.first), least(g.until, has.last), '1 hour') hour
     ) each_hour where since < until
   )`
 

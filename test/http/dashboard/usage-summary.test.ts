@@ -80,10 +80,28 @@ describe("the summary", () => {
     expect(json.total.requests).toBe(1)
   })
 
-  test("of nothing is empty", async () => {
+  test.each(["day", "hour", "model", "key", "format", "status"])(
+    "of all times by %s is that of the times that have calls",
+    async (by) => {
+      const { id, token, keys } = await world.owner()
+      await world.called(id, { at: "2026-11-02T05:00:00Z", keyId: keys[0] })
+      await world.called(id, { at: "2026-11-19T05:30:00Z", keyId: keys[1], model: "model-b" })
+      const summary = async (times: string) => {
+        const { json } = await world.call("GET", `/usage/summary?${times}&group_by=${by}`, { token })
+        return [json.data, json.total]
+      }
+      const all = await summary("from=0001-01-01&to=9999-12-31")
+      expect(all).toEqual(await summary(range))
+      expect(all).toMatchObject([{}, { requests: 2, first_token_p50_ms: 5 }])
+    },
+  )
+
+  test("of nothing is empty, of all times too", async () => {
     const { token } = await world.owner()
-    const { json } = await world.call("GET", `/usage/summary?${range}`, { token })
-    expect([json.data, json.total.requests, json.total.charge_micro]).toEqual([[], 0, 0])
+    for (const times of [range, "from=0001-01-01&to=9999-12-31"]) {
+      const { json } = await world.call("GET", `/usage/summary?${times}`, { token })
+      expect([json.data, json.total.requests, json.total.charge_micro]).toEqual([[], 0, 0])
+    }
   })
 
   test("divides each group by another", async () => {
