@@ -138,6 +138,8 @@ export interface ClientView {
   /** The catalogue's id of the model that answers. */
   readonly model: string
   readonly includeUsage: boolean
+  /** Our estimate of the prompt, for formats that tell input counts at the start. Left out where nobody is told them. */
+  readonly inputTokens?: number
 }
 
 /** What an answer says beside what the backend said. */
@@ -146,7 +148,6 @@ export interface AnswerView extends ClientView {
   readonly requestId: string
   /** Unix milliseconds of the answer's beginning. */
   readonly nowMs: number
-  /** Our estimate of the prompt, for formats that tell input counts at the start. */
   readonly inputTokens: number
   /** The client's request: some formats repeat parts of it in the answer. */
   readonly request: ModelRequest

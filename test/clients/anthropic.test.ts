@@ -82,6 +82,20 @@ describe("messages", () => {
     }, idOf)
   })
 
+  test.each(["none", "null"])(
+    "an answer whose backend counts %s is read all the same, with our estimate",
+    async (usage) => {
+      const model = await gateway.model({ format: "messages", script: `text=Hi&usage=${usage}` })
+      const whole = await anthropic.messages.create({ model, ...ask })
+      const final = await anthropic.messages.stream({ model, ...ask }).finalMessage()
+      const { input_tokens: estimated } = await anthropic.messages.countTokens({ model, messages: ask.messages })
+      for (const message of [whole, final]) {
+        expect(textOf(message)).toBe("Hi")
+        expect(message.usage).toMatchObject({ input_tokens: estimated, output_tokens: 0 })
+      }
+    },
+  )
+
   test("the stream helper's final message equals the one in one piece", async () => {
     const model = await gateway.model({ format: "messages", script: script })
     const whole = await anthropic.messages.create({ model, ...ask })

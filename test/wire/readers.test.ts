@@ -176,6 +176,63 @@ describe("a messages stream's usage", () => {
   })
 })
 
+describe("a messages client is told counts that its SDK can read", () => {
+  /** `usage` of each event that goes on, of a stream whose start and later events have these. */
+  const told = (start: object, ...later: object[]) => {
+    const reader = readers.messages({ ...view, inputTokens: 77 })
+    const message = { model: view.model, ...start }
+    const events = [{ type: "message_start", message }, ...later.map((usage) => ({ type: "message_delta", ...usage }))]
+    return events.map((event) => {
+      const step = reader.read(sse(event))
+      const sent = JSON.parse(step.kind === "failure" ? "" : step.bytes.replace(/^event: .*\ndata: /, ""))
+      return (sent.message ?? sent).usage
+    })
+  }
+  const start = { usage: { input_tokens: 10, cache_read_input_tokens: 7, output_tokens: 1, service_tier: "standard" } }
+
+  test.each([{}, { usage: null }, { usage: 3 }])("our estimate where the start has %p", (none) => {
+    expect(told(none, { usage: { output_tokens: 4 } })).toEqual([
+      { input_tokens: 77, output_tokens: 0 },
+      { output_tokens: 4 },
+    ])
+  })
+
+  test.each([{}, { usage: null }, { usage: {} }, { usage: { output_tokens: null } }])(
+    "what is known of the answer where the end has %p",
+    (none) => {
+      expect(told(start, none)).toEqual([start.usage, { output_tokens: 0 }])
+      expect(told(start, { usage: { output_tokens: 5 } }, none)).toEqual([
+        start.usage,
+        { output_tokens: 5 },
+        { output_tokens: 5 },
+      ])
+    },
+  )
+
+  test("no zeros in place of a prompt's counts", () => {
+    const zeros = { input_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 0, output_tokens: 5 }
+    expect(told(start, { usage: { ...zeros, server_tool_use: {} } })).toEqual([
+      start.usage,
+      { cache_creation_input_tokens: 0, output_tokens: 5, server_tool_use: {} },
+    ])
+  })
+
+  test("zeros and other counts of the end that replace none", () => {
+    const end = { usage: { input_tokens: 0, output_tokens: 5 } }
+    expect(told({}, end)).toEqual([{ input_tokens: 77, output_tokens: 0 }, end.usage])
+    const more = { usage: { input_tokens: 12, cache_read_input_tokens: 7, output_tokens: 5 } }
+    expect(told(start, more)).toEqual([start.usage, more.usage])
+  })
+
+  test("the exact text of an event whose counts can be read", () => {
+    const reader = readers.messages(view)
+    const end = '{"type": "message_delta",  "usage": {"output_tokens":  3}}'
+    expect(reader.read({ event: "message_delta", data: end })).toMatchObject({
+      bytes: `event: message_delta\ndata: ${end}\n\n`,
+    })
+  })
+})
+
 test("an event whose name the backend left out gets the name that SDKs go by", () => {
   const messages = readers.messages(view).read(sse({ type: "message_stop" }))
   expect(messages).toEqual({ kind: "terminal", bytes: 'event: message_stop\ndata: {"type":"message_stop"}\n\n' })

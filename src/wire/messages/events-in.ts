@@ -1,6 +1,7 @@
 /**
- * A messages backend's stream: `message_start` … `message_stop`. Only `message_start` names the model, so for a messages
- * client every other event goes out with the exact text it came with. For a client of another format each block is a part;
+ * A messages backend's stream: `message_start` … `message_stop`. For a messages client `message_start` has the catalogue's id
+ * of the model, it and `message_delta` have the counts without which its SDK cannot read them, and
+ * every other event goes out with the exact text it came with. For a client of another format each block is a part;
  * pings, citations, and what tools that ran at the backend did are left out.
  */
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
@@ -11,7 +12,16 @@ import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
 import { plausibleTokens } from "../tokens.ts"
 import { freeText, toolNames, type ToolNames } from "../shared/tools.ts"
-import { decodeUsage, finishReason, laterUsage, SearchCount, startUsage, usageTokens } from "./usage.ts"
+import {
+  decodeUsage,
+  estimatedUsage,
+  finishReason,
+  laterUsage,
+  relayedUsage,
+  SearchCount,
+  startUsage,
+  usageTokens,
+} from "./usage.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 
 /** What a model writes. */
@@ -48,11 +58,24 @@ class MessagesStream implements BackendStream {
   }
 
   relayed(came: SseEvent, body: JsonObject): SseEvent {
-    const { model } = this.#view
-    const { message } = body
     const event = withEventName(came, body)
-    if (eventType(came, body) !== "message_start" || !isObject(message) || message.model === model) return event
-    return { event: event.event, data: JSON.stringify({ ...body, message: { ...message, model } }) }
+    const type = eventType(came, body)
+    const changed =
+      type === "message_start" ? this.#relayedStart(body) : type === "message_delta" ? this.#relayedEnd(body) : body
+    return changed === body ? event : { event: event.event, data: JSON.stringify(changed) }
+  }
+
+  #relayedStart(body: JsonObject): JsonObject {
+    const { model, inputTokens = 0 } = this.#view
+    const { message } = body
+    if (!isObject(message) || (message.model === model && isObject(message.usage))) return body
+    const usage = isObject(message.usage) ? message.usage : estimatedUsage(inputTokens)
+    return { ...body, message: { ...message, model, usage } }
+  }
+
+  #relayedEnd(body: JsonObject): JsonObject {
+    const usage = relayedUsage(body.usage, this.#usage ?? {})
+    return usage === body.usage ? body : { ...body, usage }
   }
 
   events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[] {

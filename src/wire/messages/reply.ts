@@ -1,5 +1,5 @@
 /**
- * A whole message: read, with only its model changed for a messages client; put together from a stream; in the neutral
+ * A whole message: read, for a messages client with its model changed and counts where there were none; put together from a stream; in the neutral
  * language; and written for a messages client.
  */
 import { freeText, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
@@ -17,6 +17,7 @@ import {
   decodeUsage,
   encodeEnding,
   encodeUsage,
+  estimatedUsage,
   finishReason,
   laterUsage,
   SearchCount,
@@ -34,7 +35,11 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   count.usage(body.usage)
   const { searches } = count
   return {
-    body: { ...body, model: view.model },
+    body: {
+      ...body,
+      model: view.model,
+      ...(!isObject(body.usage) && { usage: estimatedUsage(view.inputTokens ?? 0) }),
+    },
     tokens: plausibleTokens(usageTokens(body.usage), hasContent),
     searches,
   }
@@ -80,7 +85,7 @@ export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
       refused: reply.parts.some((part) => part.type === "refusal"),
       tools: calls.length === 0 ? "none" : whole ? "complete" : "cut-off",
     }),
-    usage: reply.usage === undefined ? { input_tokens: view.inputTokens, output_tokens: 0 } : encodeUsage(reply.usage),
+    usage: reply.usage === undefined ? estimatedUsage(view.inputTokens) : encodeUsage(reply.usage),
   }
 }
 

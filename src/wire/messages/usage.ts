@@ -36,6 +36,24 @@ export const laterUsage = (earlier: JsonObject, later: Json | undefined): JsonOb
   }
 }
 
+const PROMPT_COUNTS = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"] as const
+
+/**
+ * What a client of this format is told with a `message_delta`: the backend's `usage` as it is, but that `output_tokens`, without which
+ * SDKs fail, is always there, and zeros of a prompt that was counted before, which would replace its counts in SDKs, are not.
+ * `counted` is what is known with this event.
+ */
+export function relayedUsage(usage: Json | undefined, counted: JsonObject): JsonObject {
+  const told = isObject(usage) ? usage : {}
+  const idle = PROMPT_COUNTS.filter((count) => told[count] === 0 && counted[count] !== 0)
+  if (idle.length === 0 && present(told.output_tokens)) return told
+  const kept = Object.entries(told).filter(([name]) => !idle.some((count) => count === name))
+  return { ...Object.fromEntries(kept), output_tokens: told.output_tokens ?? counted.output_tokens ?? 0 }
+}
+
+/** For a client of this format where its backend counted nothing. */
+export const estimatedUsage = (inputTokens: number): JsonObject => ({ input_tokens: inputTokens, output_tokens: 0 })
+
 /**
  * Searches that the backend ran: as it counted them at the end, which leaves out those that failed, else as many as it began
  * (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
