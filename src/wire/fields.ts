@@ -27,13 +27,18 @@ export interface Fields {
   readonly isForwarded?: (object: JsonObject, betas: ReadonlySet<string>) => boolean
   /** The shape of an object that is told apart from the others in this place. */
   readonly variantOf?: (object: JsonObject) => Fields | undefined
+  /**
+   * The field that says something by being null; any other null here is an absent field. Left out where nulls travel as they came: in places whose
+   * fields a backend may want to be there, null or not.
+   */
+  readonly nullable?: string
 }
 
 /** Objects of which these fields travel. Names that stand without a shape hold texts, numbers, flags, or lists of them. */
 export const fields = (
   plain: string,
   shaped: Readonly<Record<string, Shape>> = {},
-  more: Pick<Fields, "isForwarded" | "variantOf"> = {},
+  more: Pick<Fields, "isForwarded" | "variantOf" | "nullable"> = {},
 ): Fields => ({
   fields: new Map<string, Shape>([
     ...plain
@@ -177,12 +182,20 @@ class FieldFilter {
 
   #field(name: string, value: Json, shape: Fields): Json | undefined {
     const one = shape.fields.get(name) ?? (shape.except?.(name) === true ? undefined : shape.others)
-    // `null` in an optional field is an absent field (decisions §12.7), and nobody is told of what is not there.
-    if (one === undefined) return value === null ? undefined : this.#dropNamed(name)
+    if (value === null && (one === undefined || this.#isAbsent(name, shape))) return undefined
+    if (one === undefined) return this.#dropNamed(name)
     this.#path.push(name)
     const kept = this.value(value, one)
     this.#path.pop()
     return kept
+  }
+
+  /**
+   * `null` in an optional field is an absent field (decisions §12.7), and nobody is told of what is not there. No format has a field of the request
+   * itself that says something by being null, and there are backends that refuse `"tools": null` and take a request without tools.
+   */
+  #isAbsent(name: string, { nullable }: Fields): boolean {
+    return nullable === undefined ? this.#path.length === 0 : name !== nullable
   }
 
   #dropNamed(name: string): undefined {

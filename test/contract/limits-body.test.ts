@@ -179,6 +179,8 @@ test(`${covers("12.7")} null in an optional field is an absent field`, async () 
     const response = await gateway.post(path, key, body)
     expect([path, response.status]).toEqual([path, 200])
     expect(response.headers.get("content-type")).toBe("application/json")
+    expect(response.headers.has("x-dropped-fields")).toBeFalse()
+    expect(Object.entries(forwarded()).filter(([, value]) => value === null)).toEqual([])
   }
 })
 

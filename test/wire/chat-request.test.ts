@@ -58,6 +58,13 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["audio in the answer", ask({ modalities: ["text", "audio"], audio: { voice: "ash" } }), FEATURE],
   ["an earlier answer's audio", say(user, { role: "assistant", audio: { id: "audio_1" } }), FEATURE],
   ["a file id", say({ role: "user", content: [{ type: "file", file: { file_id: "file-1" } }] }), FEATURE],
+  ["a file id of a responses part", say({ role: "user", content: [{ type: "input_file", file_id: "f" }] }), FEATURE],
+  ["an image's file id", say({ role: "user", content: [{ type: "input_image", file_id: "f" }] }), FEATURE],
+  [
+    "a file id of an assistant's part",
+    say({ role: "user", content: [{ type: "image_file", image_file: { file_id: "f" } }] }),
+    FEATURE,
+  ],
   ["a hosted tool", ask({ tools: [{ type: "code_interpreter" }] }), FEATURE],
   ["a dearer service tier", ask({ service_tier: "priority" }), FEATURE],
   ["shape before features", ask({ tools: [{ type: "code_interpreter" }], stream: 1 }), SHAPE],

@@ -63,10 +63,13 @@ describe.each(formats)("of a %s request", (format) => {
     )
   })
 
-  test("null is nothing, and not told of", () => {
-    const { body, dropped } = understood(format, { ...hello[format], x_new: null, stop: null })
-    expect(body).not.toContainKey("x_new")
-    expect(dropped.names).not.toContain("x_new")
+  test("null is nothing, and not told of: neither one that is known nor another, nor one that a catalogue passes", () => {
+    const nulls = Object.fromEntries(
+      [...Object.keys(knownBodies[format]), "x_new", "x_passed"].map((name) => [name, null]),
+    )
+    const { body, dropped } = understood(format, { ...nulls, ...hello[format] }, { pass: ["x_passed"] })
+    expect(body).toEqual(hello[format])
+    expect(dropped).toEqual({ names: [], more: false })
   })
 
   test("what a catalogue passes travels, but nothing that routes", () => {
@@ -183,6 +186,33 @@ const onChat = (life: Json, short: Json): JsonObject => ({
   model: "m",
   messages: [{ role: "user", content: [{ ...text(life), prompt_cache_breakpoint: { mode: "explicit", ttl: short } }] }],
   prompt_cache_options: { ttl: short },
+})
+
+test("of what an SDK writes out of a chat answer only content may be null", () => {
+  const nothing = { refusal: null, annotations: null, function_call: null, name: null, tool_call_id: null, audio: null }
+  const asked = {
+    role: "assistant",
+    content: null,
+    tool_calls: [{ id: "c", type: "function", function: { name: "f", arguments: "{}" } }],
+  }
+  const messages = [
+    { role: "user", content: "Hi" },
+    { ...asked, ...nothing },
+    { role: "assistant", content: "y", tool_calls: null },
+  ]
+  const { body, dropped } = understood("chat", { model: "m", messages })
+  expect(body["messages"]).toEqual([{ role: "user", content: "Hi" }, asked, { role: "assistant", content: "y" }])
+  expect(dropped.names).toEqual([])
+})
+
+test("nulls inside of what a backend may want to be there travel as they came", () => {
+  const input = [
+    { type: "shell_call", call_id: "c", action: { commands: ["ls"], timeout_ms: null, max_output_length: null } },
+  ]
+  const tools = [{ type: "function", name: "f", parameters: null, strict: null }]
+  expect(understood("responses", { model: "m", input, tools }).body).toMatchObject({ input, tools })
+  const system = [{ type: "text", text: "x", cache_control: null }]
+  expect(understood("messages", { ...hello.messages, system }).body).toMatchObject({ system })
 })
 
 describe("values that cost more than there are rates for:", () => {

@@ -74,14 +74,19 @@ const PART: Fields = fields("type text refusal detail signature", {
   cache_control: CACHE_MARK,
 })
 
-const MESSAGE_FIELDS = fields("role name tool_call_id refusal reasoning reasoning_content prefix partial phase", {
-  content: PART,
-  tool_calls: fields("id type index", { ...CALLED, extra_content: "anything" }),
-  function_call: fields("name arguments"),
-  reasoning_details: "anything",
-  annotations: "anything",
-  cache_control: CACHE_MARK,
-})
+const MESSAGE_FIELDS = fields(
+  "role name tool_call_id refusal reasoning reasoning_content prefix partial phase",
+  {
+    content: PART,
+    tool_calls: fields("id type index", { ...CALLED, extra_content: "anything" }),
+    function_call: fields("name arguments"),
+    reasoning_details: "anything",
+    annotations: "anything",
+    cache_control: CACHE_MARK,
+  },
+  // Beside tool calls some backends want it there. SDKs write out an answer's other fields, null or not, when it becomes history.
+  { nullable: "content" },
+)
 
 const CHAT_FIELDS = fields(
   "model stream n max_tokens max_completion_tokens temperature top_p frequency_penalty presence_penalty logprobs " +
@@ -226,7 +231,9 @@ function refuseNotServed(body: JsonObject, parts: readonly JsonObject[]): Failur
 
 const isMediaNotServed = (part: JsonObject): boolean => MEDIA_NOT_SERVED.includes(part["type"])
 const namesAudio = (message: Json): boolean => isObject(message) && present(message["audio"])
-const namesFile = (part: JsonObject): boolean => isObject(part["file"]) && present(part["file"]["file_id"])
+/** In a part of this format it stands inside of `file`, in one of the responses format or of assistants elsewhere. */
+const namesFile = (part: JsonObject): boolean =>
+  [part, ...Object.values(part)].some((place) => isObject(place) && present(place["file_id"]))
 const isImage = (part: JsonObject): boolean => IMAGES.includes(part["type"])
 
 const saysText = (modalities: Json | undefined): boolean =>
