@@ -176,18 +176,19 @@ describe("a messages stream's usage", () => {
   })
 })
 
+/** `usage` of each event that goes on, of a stream whose start and later events have these. */
+const told = (start: object, ...later: object[]) => {
+  const reader = readers.messages({ ...view, inputTokens: 77 })
+  const message = { model: view.model, ...start }
+  const events = [{ type: "message_start", message }, ...later.map((usage) => ({ type: "message_delta", ...usage }))]
+  return events.map((event) => {
+    const step = reader.read(sse(event))
+    const sent = JSON.parse(step.kind === "failure" ? "" : step.bytes.replace(/^event: .*\ndata: /, ""))
+    return (sent.message ?? sent).usage
+  })
+}
+
 describe("a messages client is told counts that its SDK can read", () => {
-  /** `usage` of each event that goes on, of a stream whose start and later events have these. */
-  const told = (start: object, ...later: object[]) => {
-    const reader = readers.messages({ ...view, inputTokens: 77 })
-    const message = { model: view.model, ...start }
-    const events = [{ type: "message_start", message }, ...later.map((usage) => ({ type: "message_delta", ...usage }))]
-    return events.map((event) => {
-      const step = reader.read(sse(event))
-      const sent = JSON.parse(step.kind === "failure" ? "" : step.bytes.replace(/^event: .*\ndata: /, ""))
-      return (sent.message ?? sent).usage
-    })
-  }
   const start = { usage: { input_tokens: 10, cache_read_input_tokens: 7, output_tokens: 1, service_tier: "standard" } }
 
   test.each([{}, { usage: null }, { usage: 3 }])("our estimate where the start has %p", (none) => {
