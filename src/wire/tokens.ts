@@ -176,17 +176,18 @@ export const tokensFromInclusive = (counts: CacheAndOutput & { readonly prompt: 
 export const plausibleTokens = (tokens: Tokens | undefined, hasContent: boolean): Tokens | undefined =>
   tokens !== undefined && hasContent && totalTokens(tokens) === 0 ? undefined : tokens
 
+/** A count that is no number of its own any more is over every bound all the same, and is charged up to that (decisions §13.2). */
 const checked = (count: Count): number | undefined =>
-  typeof count === "number" && Number.isSafeInteger(count) && count >= 0 ? count : undefined
+  isCount(count) ? Math.min(count, Number.MAX_SAFE_INTEGER) : undefined
+
+const isCount = (count: Count): count is number => typeof count === "number" && Number.isInteger(count) && count >= 0
 
 /** More than any backend runs for one call: a count over it is not believed further. */
 const MOST_SEARCHES = 100
 
 /** Searches that a backend says it ran, which its operator pays for and no customer; undefined where it does not say. */
-export const reportedSearches = (claim: Count): number | undefined => {
-  const count = checked(claim)
-  return count === undefined ? undefined : boundedSearches(count)
-}
+export const reportedSearches = (claim: Count): number | undefined =>
+  isCount(claim) && Number.isSafeInteger(claim) ? boundedSearches(claim) : undefined
 export const boundedSearches = (count: number): number => Math.min(count, MOST_SEARCHES)
 
 const orZero = (count: Count): Count => (present(count) ? count : 0)

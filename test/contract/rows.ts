@@ -119,7 +119,10 @@ const calls = [
   ["responses.keepalive", "a failure under 200 is a body with status failed and an error object"],
   ["idle", "a backend that falls silent after content is given up after UPSTREAM_IDLE_TIMEOUT_MS"],
   ["3.durable", "whoever saw an answer end was charged for it exactly once"],
-  ["2.hostile", "counts that are missing, negative, fractional or too large are not believed"],
+  [
+    "2.hostile",
+    "counts that are missing, negative or fractional are not believed; those over a bound are charged up to it",
+  ],
   ["3.deadline", "SETTLE_DEADLINE_MS: 503 without streaming; a stream ends, and its record is billing_error"],
   ["3.never-more", "a request is never billed beyond the balance; the house bears the rest"],
   ["3.once", "exactly one final record for each call that was forwarded"],

@@ -48,7 +48,7 @@ const hostile: [string, Json | undefined][] = [
   ["fractional", 1.5],
   ["a string", "12"],
   ["an object", {}],
-  ["no safe integer", 2 ** 53],
+  ["over all numbers", Number.POSITIVE_INFINITY],
 ]
 test.each(hostile)("a count that is %s is not believed", (_, count) => {
   expect(chat({ prompt_tokens: count, completion_tokens: 5 })).toBeUndefined()
@@ -68,10 +68,22 @@ test("a prompt smaller than its cached part is not believed", () => {
   expect(chat({ prompt_tokens: 5, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 6 } })).toBeUndefined()
 })
 
-test("a count of any size that is a safe integer is read; how much of it is charged is decided elsewhere", () => {
-  expect(messages({ input_tokens: 2 ** 53 - 1, output_tokens: 1 })).toMatchObject({ input: 2 ** 53 - 1 })
-  expect(messages({ input_tokens: 2 ** 53, output_tokens: 1 })).toBeUndefined()
-})
+test.each([2 ** 53 - 1, 2 ** 53, 1e18, 1e300])(
+  "a count of %p is read as the largest; how much of it is charged is decided elsewhere",
+  (count) => {
+    const most = 2 ** 53 - 1
+    expect(messages({ input_tokens: count, output_tokens: 1 })).toMatchObject({ input: most, output: 1 })
+    expect(messages({ input_tokens: 1, output_tokens: count })).toMatchObject({ input: 1, output: most })
+    expect(
+      chat({ prompt_tokens: count, completion_tokens: count, prompt_tokens_details: { cached_tokens: count } }),
+    ).toEqual({
+      input: 0,
+      cacheRead: most,
+      cacheWrite: 0,
+      output: most,
+    })
+  },
+)
 
 describe("an answer with content", () => {
   const nothing = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 }
