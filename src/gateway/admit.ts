@@ -33,7 +33,7 @@ import { type InputEstimate, windowOf } from "./input-estimate.ts"
 /** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
 export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
 
-type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock" | "limits">
+type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock" | "limits" | "admitted">
 
 /** What admission needs of a call. */
 export interface AdmittedCall {
@@ -232,6 +232,7 @@ class Admitting {
       return this.#refused(seat instanceof Failure ? seat : noCapacity())
     }
     terms.call.trace?.admitted()
+    this.#ports.admitted(terms.call.caller.record.accountId)
     const answerLimit = affordableLimit(hold, this.#quoted)
     const taken = { hold, leaseId, starts, parent, answerLimit, reservedTokens: this.#tokens, seat }
     return new Admission(this.#ports, terms, taken)

@@ -36,6 +36,7 @@ export interface GatewayParts extends Pick<
   | "largeBodies"
   | "withdrawals"
   | "tracing"
+  | "admitted"
   | "finished"
   | "refused"
   | "alerted"
@@ -146,6 +147,7 @@ export class Gateway {
       fetch,
       withdrawals: parts.withdrawals,
       tracing: parts.tracing,
+      admitted: parts.admitted,
       finished: parts.finished,
       refused: parts.refused,
       alerted: parts.alerted,

@@ -75,6 +75,8 @@ export interface GatewayPorts {
   readonly health: BackendHealth
   /** Undefined without a collector of traces. */
   readonly tracing: Tracing | undefined
+  /** A call of this account holds money from now on. */
+  readonly admitted: (accountId: string) => void
   readonly finished: (call: FinishedCall) => void
   /** Before it was forwarded: it has no usage record. */
   readonly refused: (call: RefusedCall) => void

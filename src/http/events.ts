@@ -64,8 +64,8 @@ export class Events {
     for (const accountId of this.#streams.keys()) this.#tell(accountId, ({ stream }) => stream.send("catalogue", {}))
   }
 
-  /** Another process has credited the account, or given back what it had leased of it. */
-  moneyFreed(accountId: string): void {
+  /** A call holds some of it, or another process has credited the account or given back what it had leased of it. */
+  balanceChanged(accountId: string): void {
     this.#tell(accountId, (subscriber) => subscriber.balanceChanged())
   }
 

@@ -65,7 +65,7 @@ export async function openGateway(
   options: ServerOptions,
   store: Store,
   catalogue: LiveCatalogue,
-  told: Pick<GatewayParts, "finished" | "refused" | "alerted" | "tracing" | "history">,
+  told: Pick<GatewayParts, "admitted" | "finished" | "refused" | "alerted" | "tracing" | "history">,
 ): Promise<OpenGateway> {
   const { config, log, backends, fatal } = options
   const { database, process } = store

@@ -91,6 +91,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   } = await openGateway(options, store, catalogue, {
     tracing,
     history,
+    admitted: (accountId) => events.balanceChanged(accountId),
     finished(call) {
       log.info("call", callFields(call))
       metrics.finished(call)
@@ -235,7 +236,7 @@ async function hearNotices(
   return await Notices.listen({
     servers,
     heard: (notice) => {
-      if (notice.about === "account" && notice.what === "freed") events.moneyFreed(notice.id)
+      if (notice.about === "account" && notice.what === "freed") events.balanceChanged(notice.id)
       if (notice.about === "account" && notice.what === "refused") return events.refused(notice.id)
       if (notice.about === "account" && notice.what === "unusual") return events.unusual(notice.id)
       if (notice.about === "account" && notice.what === "changed") events.accountChanged(notice.id)

@@ -92,6 +92,18 @@ test("a finished call is told with what it cost, and then the balance", async ()
   expect(Number(before?.data["balance_micro"]) - Number(after?.data["balance_micro"])).toBe(charge)
 })
 
+test("what a call holds is told while it holds it", async () => {
+  const model = await gateway.model({ format: "chat", script: "ttft=3000" })
+  await using listener = await listen(person)
+  expect((await listener.next("balance"))?.data["held_micro"]).toBe(0)
+  const body = { model, messages: [{ role: "user", content: "Hello" }] }
+  const call = gateway.post("/v1/chat/completions", key, body)
+  expect((await listener.next())?.data["held_micro"]).toBeGreaterThan(0)
+  await (await call).text()
+  await listener.next("call")
+  expect((await listener.next("balance"))?.data["held_micro"]).toBe(0)
+})
+
 test("a top-up is told, and then the balance", async () => {
   const somebody = await gateway.person()
   await using listener = await listen(somebody)

@@ -273,6 +273,7 @@ export class SimulatedProcess {
       endUserSecret: new Uint8Array(32),
       log: silent,
       limits: { ...limits, replayBytes: this.#stage.replayBytes },
+      admitted: () => {},
       finished: ({ requestId, accountId, record, durable }) => {
         this.troubles.set(requestId, this.troubledAt(accountId))
         this.#stage.count(`record ${record.status}${durable ? "" : ", not durable"}`)
