@@ -6,16 +6,24 @@ import { bounded, type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/model.ts"
-import { type JsonObject, isObject, present } from "../language/json.ts"
+import { type JsonObject, isObject } from "../language/json.ts"
 import { answerLimit, type ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
-import { answerBounds, type AnswerBounds, readText } from "../upstream/body.ts"
+import { answerBounds, type AnswerBounds, beginning, readText } from "../upstream/body.ts"
 import type { Member } from "../upstream/providers.ts"
 import { brokenFault, connectionFault, type Fault, overlongFault, send, withClientDetail } from "../upstream/client.ts"
-import { DEEPEST_NESTING, extentOf, MAX_VALUES } from "../wire/body.ts"
 import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
-import { echoedTokens, isLargeForPrice, readEvents, Relay, type RelayTarget, vectorsOf } from "./relay.ts"
+import {
+  echoedTokens,
+  isLargeForPrice,
+  isTooComplex,
+  readEvents,
+  Relay,
+  type RelayTarget,
+  vectorsOf,
+  wantsLogprobs,
+} from "./relay.ts"
 import type { Caller } from "./authenticate.ts"
 import type { CallCosts, AttemptUsage } from "./call-costs.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -134,7 +142,7 @@ async function forward(call: AttemptedCall, turn: Turn, usage: AttemptUsage, onC
     request,
   }
   const answer: BackendAnswer = { turn, response, view, usage, onContent }
-  if (request.stream) return await relayStream(call, answer)
+  if (request.stream) return await (isJson(response) ? relayOrFail(call, answer) : relayStream(call, answer))
   return isGathering && !isJson(response) ? await gatherStream(call, answer) : await readWhole(call, answer)
 }
 
@@ -203,16 +211,27 @@ async function gatherStream(
   return { kind: "answered", ...chargeable(reply.tokens, turn), last: reply.body, turns: 1 }
 }
 
+/** Where a stream was asked for, a failure may come in one piece, but no answer. */
+async function relayOrFail(call: AttemptedCall, answer: BackendAnswer): Promise<End> {
+  const { turn, view, usage } = answer
+  const begun = await beginning(answer.response).catch(() => undefined)
+  if (begun === undefined) return failed(call.timeouts.explain(connectionFault(true)))
+  const { response } = begun
+  if (!begun.isObject) return await relayStream(call, { ...answer, response })
+  const text = await textOf(call, { turn, response })
+  if (typeof text !== "string") return text
+  const body = isTooComplex(text, turn.request) ? undefined : parseJson(text)
+  const reply = isObject(body) ? turn.exchange.readReply(body, view) : undefined
+  if (reply instanceof Failure) return failed(withClientDetail({ ...brokenFault(reply), opened: false }, turn))
+  if (reply !== undefined) usage.setCounts(reply.tokens, reply.searches)
+  return failed(unreadableAnswer)
+}
+
 async function readWhole(call: AttemptedCall, answer: BackendAnswer): Promise<End> {
   const { timeouts } = call
-  const { turn, response } = answer
-  let text: string | undefined
-  try {
-    text = await readText(response, boundsOf(call, turn).replyBytes, () => timeouts.onActivity())
-  } catch {
-    return failed(timeouts.explain(connectionFault(true)))
-  }
-  if (text === undefined) return failed(overlongFault)
+  const { turn } = answer
+  const text = await textOf(call, answer)
+  if (typeof text !== "string") return text
   if (text.length <= HEAVY_LENGTH || !isLargeForPrice(turn.request)) return readReply(call, answer, text)
   timeouts.stopWaiting()
   await waitForFairTurn(call)
@@ -222,6 +241,18 @@ async function readWhole(call: AttemptedCall, answer: BackendAnswer): Promise<En
   // It is written as well.
   threadTime.add(call.caller.record.accountId, 2 * (clock.monotonic() - begunAt))
   return end
+}
+
+async function textOf(
+  call: AttemptedCall,
+  { turn, response }: Pick<BackendAnswer, "turn" | "response">,
+): Promise<string | FailedEnd> {
+  try {
+    const text = await readText(response, boundsOf(call, turn).replyBytes, () => call.timeouts.onActivity())
+    return text ?? failed(overlongFault)
+  } catch {
+    return failed(call.timeouts.explain(connectionFault(true)))
+  }
 }
 
 /** Vectors of a hundred texts take the thread for a tenth of a second, to parse and to write them. */
@@ -268,21 +299,7 @@ const boundsOf = ({ plan: { requestBytes } }: AttemptedCall, { request, answerLi
     vectors: vectorsOf(request),
   })
 
-const wantsLogprobs = ({ body }: ModelRequest): boolean => present(body["logprobs"]) || present(body["top_logprobs"])
-
 /** Below this an answer is parsed and written whatever it holds. */
-const HARMLESS_LENGTH = 16_384
-/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
-const MAX_VECTOR_NUMBERS = 409_600
-
-/** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
-function isTooComplex(text: string, request: ModelRequest): boolean {
-  if (text.length <= HARMLESS_LENGTH) return false
-  const most = MAX_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
-  const { depth, values } = extentOf(Buffer.from(text), most)
-  return depth > DEEPEST_NESTING || (values > most && !wantsLogprobs(request))
-}
-
 const failed = (fault: Fault, committed = false): FailedEnd => ({ kind: "failed", fault, committed })
 
 /** An answer that is no JSON object: cut short, or not from the backend at all. */

@@ -12,6 +12,7 @@ import { present } from "../language/json.ts"
 import type { ModelRequest } from "../language/request.ts"
 import type { AnswerBounds } from "../upstream/body.ts"
 import { brokenFault, connectionFault, type Fault, overlongFault } from "../upstream/client.ts"
+import { DEEPEST_NESTING, extentOf, MAX_VALUES } from "../wire/body.ts"
 import type { SentStep, StreamPosition, StreamReader } from "../wire/format.ts"
 import { type BufferedEvents, SseParser } from "../wire/sse.ts"
 import type { OutputMeter } from "./call-costs.ts"
@@ -207,6 +208,22 @@ export const vectorsOf = ({ endpoint, prompts = 1 }: ModelRequest): number => (e
 export const echoedTokens = ({ body, inputTokens }: ModelRequest): number => (body["echo"] === true ? inputTokens : 0)
 
 export const isLargeForPrice = (request: ModelRequest): boolean => vectorsOf(request) > 0 || echoedTokens(request) > 0
+
+export const wantsLogprobs = ({ body }: ModelRequest): boolean =>
+  present(body["logprobs"]) || present(body["top_logprobs"])
+
+/** Answers, or single events of one, up to so many UTF-16 units are parsed as they are. */
+const HARMLESS_LENGTH = 16_384
+/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
+const MAX_VECTOR_NUMBERS = 409_600
+
+/** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
+export function isTooComplex(text: string, request: ModelRequest): boolean {
+  if (text.length <= HARMLESS_LENGTH) return false
+  const most = MAX_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
+  const { depth, values } = extentOf(Buffer.from(text), most)
+  return depth > DEEPEST_NESTING || (values > most && !wantsLogprobs(request))
+}
 
 /** The largest reservation; a larger one would never find room. */
 const MAX_RESERVED_BYTES = 33_554_432

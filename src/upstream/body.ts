@@ -46,6 +46,33 @@ function streamOf(unpacker: AsyncIterable<Uint8Array>): ReadableStream<Uint8Arra
   )
 }
 
+/**
+ * Whether a body that is said to be JSON begins as an object does, and the response with its body from the beginning. Some backends tell a failure so where
+ * a stream was asked for, and some call a stream of events JSON. Rejects if the body breaks off.
+ */
+export async function beginning(
+  response: Response,
+): Promise<{ readonly isObject: boolean; readonly response: Response }> {
+  if (response.body === null) return { isObject: false, response }
+  const { status, headers } = response
+  const reader = response.body.getReader()
+  const { value: first = new Uint8Array() } = await reader.read()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start: (controller) => controller.enqueue(first),
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel: (reason) => reader.cancel(reason),
+    },
+    { highWaterMark: 0 },
+  )
+  const isObject = new TextDecoder().decode(first).trimStart().startsWith("{")
+  return { isObject, response: new Response(body, { status, headers }) }
+}
+
 /** The whole body as text. Undefined if it is over `maxBytes`; the rest is not read. Rejects if it breaks off. */
 export function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
   const length = response.headers.get("content-length")

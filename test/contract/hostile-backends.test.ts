@@ -97,6 +97,47 @@ describe("a backend's answer", () => {
     expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
   })
 
+  const asJson = { headers: { "Content-Type": "application/json" } }
+  const overflow = { error: { code: "context_length_exceeded", message: "maximum context length is 777 tokens" } }
+  const answered = {
+    choices: [{ index: 0, message: { content: "Hi" } }],
+    usage: { prompt_tokens: 1, completion_tokens: 1 },
+  }
+
+  test("that is a failure in one piece where a stream was asked for is told for what it is", async () => {
+    const { name, response, row } = await made(() => Response.json(overflow), { stream: true })
+    await expectFailure(response, 400, "upstream.context_length_exceeded")
+    expect(calls.get(name)).toBe(1)
+    expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+  })
+
+  test.each([
+    ["an answer in one piece", () => Response.json(answered)],
+    ["no JSON", () => new Response("{", asJson)],
+    ["an object without end", () => new Response(`{"error":{"message":"${"x".repeat(20_000_000)}`, asJson)],
+    ["too many values", () => new Response(`{"error":[${"[],".repeat(250_000)}[]]}`, asJson)],
+    ["nothing", () => new Response("", asJson)],
+  ])("that is %s where a stream was asked for is none", async (_, answer) => {
+    const { response, row } = await made(answer, { stream: true })
+    await expectFailure(response, 502, "dependency.upstream_unavailable")
+    expect(await row()).toMatchObject({ charge_micro: 0n })
+  })
+
+  test("that is a stream by another name is one, as it comes", async () => {
+    const { response, row } = await made(
+      () => {
+        const said = trickling(`\n${chunk("Hello")}`, ": on\n\n", 100)()
+        return new Response(said.body, asJson)
+      },
+      { stream: true },
+    )
+    const reader = response.body?.getReader()
+    const first = await reader?.read()
+    expect(new TextDecoder().decode(first?.value)).toContain("Hello")
+    await reader?.cancel()
+    await eventually("it is booked", row, (found) => found !== undefined)
+  })
+
   test("of events without end is given up within its bounds", async () => {
     const { name, response, row } = await made(flooding(chunk("x".repeat(65_536))), { stream: true, max_tokens: 5 })
     let bytes = 0
