@@ -41,7 +41,8 @@ export function decode(
   body: JsonObject,
   { more, allowance, call }: DecodeOptions,
 ): ModelRequest | Failure {
-  const decoded = formats[endpoint].client.decodeRequest(more === undefined ? body : { ...body, ...more }, allowance)
+  const checked = more === undefined ? body : { ...body, ...more }
+  const decoded = formats[endpoint].client.decodeRequest(checked, allowance, call?.accountId)
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backends, dropped, conversationName } = call
   const unsaid = [...dropped]

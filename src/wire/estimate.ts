@@ -5,9 +5,10 @@
  *
  * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
  */
+import { randomBytes } from "node:crypto"
 import { type Json, type JsonObject, isObject } from "../language/json.ts"
 import type { SentDocument, SentMedia } from "../language/request.ts"
-import { textTokens } from "./tokens.ts"
+import { RememberedTexts, textTokens } from "./tokens.ts"
 
 interface Prompt {
   /** Messages or input items, or one text. */
@@ -18,6 +19,8 @@ interface Prompt {
   readonly tools: readonly (Json | undefined)[]
   /** The answer's schema, wherever the format puts it. */
   readonly schemas: readonly (Json | undefined)[]
+  /** Who sends it: what is known of the same account's texts is not estimated again. Left out where nothing is to be remembered. */
+  readonly accountId?: string | undefined
 }
 
 /** The frame that a chat template puts around the whole prompt, around one message or item, and around one tool. */
@@ -57,53 +60,64 @@ export interface InputEstimate {
   readonly media?: SentMedia
 }
 
-/** Gathers what is sent beside the texts. */
-class Media {
+const remembered = new RememberedTexts(randomBytes(8).readBigUInt64LE())
+
+/** One walk through a prompt, which gathers what is sent beside the texts. */
+class Walk {
   spareTokens = 0
   images = 0
   readonly documents: SentDocument[] = []
+  readonly #seed: bigint | undefined
+
+  constructor(accountId: string | undefined) {
+    this.#seed = accountId === undefined ? undefined : remembered.seedOf(accountId)
+  }
+
+  text(text: string): number {
+    return this.#seed === undefined ? textTokens(text) : remembered.tokens(text, this.#seed)
+  }
 }
 
 export const estimateInputTokens = (prompt: Prompt, familyFactor = 1): number =>
   estimateInput(prompt, familyFactor).inputTokens
 
 export function estimateInput(prompt: Prompt, familyFactor = 1): InputEstimate {
-  const media = new Media()
-  let tokens = PROMPT_FRAME + contentTokens(prompt.messages, media) + contentTokens(prompt.instructions, media)
+  const walk = new Walk(prompt.accountId)
+  let tokens = PROMPT_FRAME + contentTokens(prompt.messages, walk) + contentTokens(prompt.instructions, walk)
   if (Array.isArray(prompt.messages)) tokens += prompt.messages.length * MESSAGE_FRAME
   for (const tools of prompt.tools) {
     if (!Array.isArray(tools) || tools.length === 0) continue
-    tokens += TOOL_USE_FRAME + tools.length * TOOL_FRAME + contentTokens(tools, media)
+    tokens += TOOL_USE_FRAME + tools.length * TOOL_FRAME + contentTokens(tools, walk)
   }
-  for (const schema of prompt.schemas) if (isObject(schema)) tokens += jsonTokens(schema)
-  const { spareTokens, images, documents } = media
+  for (const schema of prompt.schemas) if (isObject(schema)) tokens += jsonTokens(schema, walk)
+  const { spareTokens, images, documents } = walk
   const ofDocuments = documents.reduce((sum, { likely }) => sum + likely, 0)
   const inputTokens = Math.max(1, Math.ceil(tokens * familyFactor)) + Math.ceil(ofDocuments)
   return images + documents.length === 0 ? { inputTokens } : { inputTokens, media: { spareTokens, documents } }
 }
 
-function contentTokens(value: Json | undefined, media: Media): number {
-  if (typeof value === "string") return textTokens(value)
-  if (!Array.isArray(value)) return isObject(value) ? partTokens(value, media) : 0
+function contentTokens(value: Json | undefined, walk: Walk): number {
+  if (typeof value === "string") return walk.text(value)
+  if (!Array.isArray(value)) return isObject(value) ? partTokens(value, walk) : 0
   let tokens = 0
-  for (const item of value) tokens += contentTokens(item, media)
+  for (const item of value) tokens += contentTokens(item, walk)
   return tokens
 }
 
-function partTokens(part: JsonObject, media: Media): number {
+function partTokens(part: JsonObject, walk: Walk): number {
   const { type } = part
   if (IMAGES.includes(type)) {
     const source = mediaSource(part)
     const likely = imageTokens(source, imageDetail(part))
-    media.images++
+    walk.images++
     // Not every backend does as `detail` says.
-    media.spareTokens += imageTokens(source) - likely
+    walk.spareTokens += imageTokens(source) - likely
     return likely
   }
   if (FILES.includes(type)) {
     const source = mediaSource(part)
     if (source !== undefined) {
-      media.documents.push(sentDocument(source, mediaType(part)))
+      walk.documents.push(sentDocument(source, mediaType(part)))
       return 0
     }
   }
@@ -114,8 +128,8 @@ function partTokens(part: JsonObject, media: Media): number {
     if (UNREAD.has(key)) continue
     const value = part[key]
     if (OPAQUE.has(key)) tokens += opaqueTokens(value)
-    else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value)
-    else tokens += contentTokens(value, media)
+    else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value, walk)
+    else tokens += contentTokens(value, walk)
   }
   return tokens
 }
@@ -123,12 +137,12 @@ function partTokens(part: JsonObject, media: Media): number {
 const opaqueTokens = (value: Json | undefined): number =>
   typeof value === "string" ? value.length / OPAQUE_CHARS_PER_TOKEN : 0
 
-function jsonTokens(value: Json | undefined): number {
-  if (typeof value === "string") return textTokens(value)
+function jsonTokens(value: Json | undefined, walk: Walk): number {
+  if (typeof value === "string") return walk.text(value)
   let tokens = 1
-  if (Array.isArray(value)) for (const item of value) tokens += 1 + jsonTokens(item)
+  if (Array.isArray(value)) for (const item of value) tokens += 1 + jsonTokens(item, walk)
   else if (!isObject(value)) return value === undefined ? 0 : textTokens(String(value))
-  else for (const key of Object.keys(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(value[key])
+  else for (const key of Object.keys(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(value[key], walk)
   return tokens
 }
 

@@ -39,7 +39,7 @@ export interface ClientSide {
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
    * `model` has been checked before. Features are found, not judged: that takes the catalogue.
    */
-  decodeRequest(body: JsonObject, allowance?: Allowance): ModelRequest | Failure
+  decodeRequest(body: JsonObject, allowance?: Allowance, accountId?: string): ModelRequest | Failure
   /** The body for a backend of this format: a copy of what was parsed, with what the gateway owns changed. */
   encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject
   /** The request for a backend of another format. `request.body` has passed `decodeRequest`. */

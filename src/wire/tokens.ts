@@ -1,6 +1,7 @@
 /**
- * Tokens, estimated and counted. First of a text, estimated in one pass over its characters: nothing is cut out, looked up or kept, so a megabyte
- * takes a few milliseconds where a real tokenizer takes seventy and may be driven into quadratic time by its input.
+ * Tokens, estimated and counted. First of a text, estimated in one pass over its characters: nothing is cut out, so a megabyte
+ * takes a few milliseconds where a real tokenizer takes seventy and may be driven into quadratic time by its input. Still that is
+ * more than all else that is done with a long prompt, and agents send the same texts with every call, so estimates are remembered.
  *
  * It follows how tokenizers split before they merge (words with the space before them, three digits, runs of
  * punctuation, runs of space), and puts an average price on each. The prices are a least-squares fit to o200k over
@@ -80,6 +81,44 @@ export function textTokens(text: string): number {
     codeBefore = code
   }
   return tokens
+}
+
+/** Finding a shorter text takes as long as estimating it. */
+const MIN_REMEMBERED = 256
+/** A power of two; sixteen bytes each. */
+const SLOTS = 65_536
+
+/**
+ * Estimates of texts that an account has sent before, by a hash with a secret of the process, in a table of one size: what falls into a slot that is
+ * taken takes it over. Accounts do not share theirs, or else the time that a call takes would tell whether somebody else has sent a text.
+ */
+export class RememberedTexts {
+  readonly #secret: bigint
+  /** Of each slot the rest of the hash, and the tokens. */
+  readonly #hashes = new Float64Array(SLOTS).fill(-1)
+  readonly #tokens = new Float64Array(SLOTS)
+
+  constructor(secret: bigint) {
+    this.#secret = secret
+  }
+
+  /** What `tokens` takes to find the texts of this account. */
+  seedOf(accountId: string): bigint {
+    return Bun.hash.wyhash(accountId, this.#secret)
+  }
+
+  /** As `textTokens`. */
+  tokens(text: string, seed: bigint): number {
+    if (text.length < MIN_REMEMBERED) return textTokens(text)
+    const hash = Bun.hash.wyhash(text, seed)
+    const slot = Number(hash & BigInt(SLOTS - 1))
+    const rest = Number(hash / BigInt(SLOTS))
+    if (this.#hashes[slot] === rest) return this.#tokens[slot] ?? 0
+    const tokens = textTokens(text)
+    this.#hashes[slot] = rest
+    this.#tokens[slot] = tokens
+    return tokens
+  }
 }
 
 const wordAfter = (before: number): number => {

@@ -124,7 +124,11 @@ const MEDIA_NOT_SERVED: readonly (Json | undefined)[] = ["input_audio", "audio_u
 const IMAGES: readonly (Json | undefined)[] = ["image_url", "input_image", "image"]
 const MAX_CHOICES = 128
 
-export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
+export function decodeRequest(
+  body: JsonObject,
+  allowance: Allowance = NO_ALLOWANCE,
+  accountId?: string,
+): ModelRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const parts = readMessages(body["messages"])
@@ -158,7 +162,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
     ownEndUser: readEndUser(body["safety_identifier"]) ?? readEndUser(body["user"]),
     model,
     stream,
-    ...estimatePrompt(known.body),
+    ...estimatePrompt(known.body, accountId),
     maxOutputTokens: limit ?? olderLimit,
     choices: choices ?? 1,
     features,
@@ -195,11 +199,11 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   return body
 }
 
-function estimatePrompt(body: JsonObject): InputEstimate {
+function estimatePrompt(body: JsonObject, accountId: string | undefined): InputEstimate {
   const schemas = [body["response_format"]]
   // A template may put what it is passed into the prompt.
   for (const name of Object.keys(body)) if (!CHAT_FIELDS.fields.has(name)) schemas.push(body[name])
-  return estimateInput({ messages: body["messages"], tools: [body["tools"], body["functions"]], schemas })
+  return estimateInput({ messages: body["messages"], tools: [body["tools"], body["functions"]], schemas, accountId })
 }
 
 /** Checks every message, and hands back the parts of all of them. */

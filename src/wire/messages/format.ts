@@ -125,7 +125,11 @@ const MESSAGES_FIELDS = fields("model max_tokens stream stop_sequences temperatu
   cache_control: CACHE_MARK,
 })
 
-export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
+export function decodeRequest(
+  body: JsonObject,
+  allowance: Allowance = NO_ALLOWANCE,
+  accountId?: string,
+): ModelRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const prompt = checkPrompt(body)
@@ -147,7 +151,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
     ownEndUser: readEndUser(isObject(metadata) ? metadata["user_id"] : undefined),
     model,
     stream,
-    ...estimatePrompt(known.body),
+    ...estimatePrompt(known.body, accountId),
     maxOutputTokens: limit,
     choices: 1,
     features: prompt.features,
@@ -208,12 +212,13 @@ function readFormat(body: JsonObject): JsonObject | undefined | Failure {
   return format ?? readObject(body["output_format"], "output_format")
 }
 
-const estimatePrompt = (body: JsonObject): InputEstimate =>
+const estimatePrompt = (body: JsonObject, accountId?: string): InputEstimate =>
   estimateInput({
     messages: body["messages"],
     instructions: body["system"],
     tools: [body["tools"]],
     schemas: [isObject(body["output_config"]) ? body["output_config"]["format"] : undefined, body["output_format"]],
+    accountId,
   })
 
 // What a messages request may not ask for, because the operator's one account at the backend stands behind every

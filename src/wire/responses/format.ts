@@ -47,7 +47,11 @@ import { checkTools, decodeTools, mostToolCalls } from "./tools.ts"
 const STATE = ["previous_response_id", "conversation", "prompt", "container"]
 const IMAGES: readonly unknown[] = ["input_image", "computer_screenshot"]
 
-export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): ModelRequest | Failure {
+export function decodeRequest(
+  body: JsonObject,
+  allowance: Allowance = NO_ALLOWANCE,
+  accountId?: string,
+): ModelRequest | Failure {
   const model = readModel(body)
   if (model instanceof Failure) return model
   const input = readInput(body["input"])
@@ -80,7 +84,7 @@ export function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWA
     ownEndUser: readEndUser(body["safety_identifier"]) ?? readEndUser(body["user"]),
     model,
     stream,
-    ...estimatePrompt(known.body),
+    ...estimatePrompt(known.body, accountId),
     maxOutputTokens: limit,
     choices: 1,
     features,
@@ -106,12 +110,13 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   return body
 }
 
-const estimatePrompt = (body: JsonObject): InputEstimate =>
+const estimatePrompt = (body: JsonObject, accountId?: string): InputEstimate =>
   estimateInput({
     messages: body["input"],
     instructions: body["instructions"],
     tools: [body["tools"]],
     schemas: [isObject(body["text"]) ? body["text"]["format"] : undefined],
+    accountId,
   })
 
 function readFormat(body: JsonObject): JsonObject | undefined | Failure {

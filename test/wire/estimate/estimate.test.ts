@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json } from "../../../src/language/json.ts"
 import { estimateInputTokens } from "../../../src/wire/estimate.ts"
-import { textTokens } from "../../../src/wire/tokens.ts"
+import { RememberedTexts, textTokens } from "../../../src/wire/tokens.ts"
 import { samples } from "./samples.ts"
 
 const prompt = (messages: Json, tools: Json = []): number =>
@@ -48,7 +48,67 @@ describe("a text's estimate", () => {
     test(`is not far under for ${kind}`, () => expect(textTokens(sample)).toBeGreaterThan(tokens * 0.8))
 })
 
+const long = (n: number) => `${n} ${"-".repeat(n % 7)}${"words ".repeat(45)}`
+
+describe("a text that was estimated before", () => {
+  const remembered = new RememberedTexts(7n)
+  const seed = remembered.seedOf("acc_1")
+
+  test("has the same estimate, whatever the text and its length", () => {
+    const any = fc.tuple(fc.string({ unit: "binary", maxLength: 60 }), fc.integer({ min: 1, max: 20 }))
+    fc.assert(
+      fc.property(fc.array(any, { maxLength: 20 }), (drawn) => {
+        const texts = drawn.map(([unit, times]) => unit.repeat(times))
+        const expected = texts.map(textTokens)
+        for (let round = 0; round < 2; round++)
+          expect(texts.map((each) => remembered.tokens(each, seed))).toEqual(expected)
+      }),
+    )
+  })
+  test.each([254, 255, 256, 257])(
+    "is told from one of the same length, of %d characters, that differs at its end",
+    (length) => {
+      for (const end of ["a", "1", "-", "漢"]) {
+        const each = `${"x".repeat(length - 1)}${end}`
+        for (let round = 0; round < 2; round++) expect(remembered.tokens(each, seed)).toBe(textTokens(each))
+      }
+    },
+  )
+  test("is forgotten for others, and the table grows for nobody", () => {
+    const few = new RememberedTexts(7n)
+    for (let n = 0; n < 200_000; n++)
+      if (few.tokens(long(n), seed) !== textTokens(long(n))) throw new Error(`text ${n}`)
+    expect(few.tokens(long(1), seed)).toBe(textTokens(long(1)))
+  })
+  test("is one account's, and one process's", () => {
+    expect(remembered.seedOf("acc_2")).not.toBe(seed)
+    expect(new RememberedTexts(8n).seedOf("acc_1")).not.toBe(seed)
+  })
+})
+
 describe("a prompt's estimate", () => {
+  test("is the same whoever sends it, and however often", () => {
+    const texts = Object.values(samples).map((sample) => sample.text.repeat(3))
+    const messages = [
+      {
+        role: "user",
+        content: [
+          ...texts.map((each) => ({ type: "text", text: each })),
+          { type: "tool_use", id: "t", name: "f", input: { texts } },
+        ],
+      },
+    ]
+    const of = (accountId?: string) =>
+      estimateInputTokens({
+        messages,
+        tools: [[{ name: "f", description: texts[0] ?? "" }]],
+        schemas: [{ texts }],
+        accountId,
+      })
+    const expected = of()
+    for (const account of ["acc_1", "acc_2", "acc_1"]) expect(of(account)).toBe(expected)
+  })
+
   test("is an integer of at least one, also for nothing", () => {
     expect(prompt("")).toBeGreaterThanOrEqual(1)
     expect(Number.isInteger(prompt(text))).toBe(true)
