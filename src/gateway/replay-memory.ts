@@ -12,14 +12,55 @@ const SHARES = 8
 
 export interface ReplayEntry {
   readonly accountId: string
+  /** Set while the response is retained. For the memory alone. */
+  retained: Retained | undefined
   /** Called on eviction. */
   forget(): void
 }
 
+/** A finished response in the order of all and in that of its account. */
+interface Retained {
+  readonly ofAll: Link
+  readonly ofAccount: Link
+}
+
 interface Account {
   bytes: number
-  /** Finished responses, the oldest first. Undefined as long as there was none. */
-  ended: Set<ReplayEntry> | undefined
+  /** Finished responses. Undefined as long as there was none. */
+  ended: Queue | undefined
+}
+
+interface Link {
+  readonly entry: ReplayEntry
+  readonly untilMs: number
+  older: Link | undefined
+  newer: Link | undefined
+}
+
+/**
+ * Responses in the order of their ends. Most are taken out soon after, and a `Set` or a `Map` would keep them alive
+ * (actors/kernel/dense-set.ts). What is taken out points to no others, or a dead one could do the same.
+ */
+class Queue {
+  oldest: Link | undefined
+  #newest: Link | undefined
+
+  add(entry: ReplayEntry, untilMs: number): Link {
+    const link: Link = { entry, untilMs, older: this.#newest, newer: undefined }
+    if (this.#newest === undefined) this.oldest = link
+    else this.#newest.newer = link
+    this.#newest = link
+    return link
+  }
+
+  delete(link: Link): void {
+    const { older, newer } = link
+    if (older === undefined) this.oldest = newer
+    else older.newer = newer
+    if (newer === undefined) this.#newest = older
+    else newer.older = older
+    link.older = link.newer = undefined
+  }
 }
 
 export class ReplayMemory {
@@ -27,8 +68,7 @@ export class ReplayMemory {
   readonly limit: number
   readonly #retentionMs: number
   readonly #accounts = new Map<string, Account>()
-  /** All finished responses, the oldest first, with their time of expiry. */
-  readonly #ended = new Map<ReplayEntry, { readonly untilMs: number }>()
+  readonly #ended = new Queue()
   #bytes = 0
   #timer: Timer | undefined
 
@@ -62,17 +102,20 @@ export class ReplayMemory {
 
   /** The call has ended; its response is stored for the retention time. */
   retain(answer: ReplayEntry): void {
-    this.#ended.set(answer, { untilMs: this.#clock.monotonic() + this.#retentionMs })
+    const untilMs = this.#clock.monotonic() + this.#retentionMs
     const account = defined(this.#accounts.get(answer.accountId))
-    account.ended ??= new Set()
-    account.ended.add(answer)
+    account.ended ??= new Queue()
+    answer.retained = { ofAll: this.#ended.add(answer, untilMs), ofAccount: account.ended.add(answer, untilMs) }
     this.#timer ??= this.#clock.wait(this.#retentionMs, () => this.#evictExpired())
   }
 
   /** The response has given back its bytes. */
   release(answer: ReplayEntry): void {
-    this.#ended.delete(answer)
-    this.#accounts.get(answer.accountId)?.ended?.delete(answer)
+    if (answer.retained !== undefined) {
+      this.#ended.delete(answer.retained.ofAll)
+      this.#accounts.get(answer.accountId)?.ended?.delete(answer.retained.ofAccount)
+      answer.retained = undefined
+    }
     this.#change(answer.accountId, -ENTRY_BYTES)
   }
 
@@ -89,7 +132,7 @@ export class ReplayMemory {
   }
 
   #evictOldest(accountId: string | undefined): boolean {
-    const oldest = accountId === undefined ? undefined : this.#accounts.get(accountId)?.ended?.values().next().value
+    const oldest = accountId === undefined ? undefined : this.#accounts.get(accountId)?.ended?.oldest?.entry
     oldest?.forget()
     return oldest !== undefined
   }
@@ -99,7 +142,7 @@ export class ReplayMemory {
     let largest: string | undefined
     let most = 0
     for (const [id, { bytes, ended }] of this.#accounts) {
-      if (bytes <= most || ended === undefined || ended.size === 0) continue
+      if (bytes <= most || ended?.oldest === undefined) continue
       most = bytes
       largest = id
     }
@@ -109,12 +152,12 @@ export class ReplayMemory {
   #evictExpired(): void {
     this.#timer = undefined
     const now = this.#clock.monotonic()
-    for (const [answer, { untilMs }] of this.#ended) {
-      if (untilMs > now) {
-        this.#timer = this.#clock.wait(untilMs - now, () => this.#evictExpired())
+    for (let { oldest } = this.#ended; oldest !== undefined; { oldest } = this.#ended) {
+      if (oldest.untilMs > now) {
+        this.#timer = this.#clock.wait(oldest.untilMs - now, () => this.#evictExpired())
         return
       }
-      answer.forget()
+      oldest.entry.forget()
     }
   }
 }

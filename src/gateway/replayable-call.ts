@@ -9,7 +9,7 @@ import { Failure } from "../failure/failure.ts"
 import { IDEMPOTENCY_KEY, REPLAYED } from "../store/idempotency-keys.ts"
 import type { CallClaimed } from "../store/call-keys.ts"
 import type { Caller } from "./authenticate.ts"
-import type { ReplayMemory } from "./replay-memory.ts"
+import type { ReplayEntry, ReplayMemory } from "./replay-memory.ts"
 import type { Answer, Outbox, StreamConnection } from "./outbox.ts"
 import type { SharedResponse } from "./shared-response.ts"
 
@@ -60,11 +60,13 @@ interface DurableKey {
 /** A duplicate joined the stream, got the stored response, or was refused. */
 export type DuplicateOutcome = "attached" | "replayed" | "refused"
 
-export class ReplayableCall implements OriginalCall {
+export class ReplayableCall implements OriginalCall, ReplayEntry {
   readonly accountId: string
   readonly bodyBytes: number
   readonly fingerprint: Buffer
   readonly shared: SharedResponse
+  /** For the memory of responses. */
+  retained: ReplayEntry["retained"] = undefined
   readonly #options: ReplayableCallOptions
   readonly #head: Promise<Answer["headers"] | Failure>
   #resolveHead: (head: Answer["headers"] | Failure) => void = () => {}

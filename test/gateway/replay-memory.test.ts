@@ -1,5 +1,6 @@
 /** How much is kept of answers that may be asked for again, and for how long. */
 import { expect, test } from "bun:test"
+import * as fc from "fast-check"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { type ReplayEntry, ReplayMemory } from "../../src/gateway/replay-memory.ts"
 
@@ -15,6 +16,7 @@ function world() {
     if (!kept.begin({ accountId })) return undefined
     const one: ReplayEntry = {
       accountId,
+      retained: undefined,
       forget() {
         forgotten.push(name)
         kept.reserve(one, -bytes)
@@ -53,6 +55,46 @@ test("all accounts together keep no more than there is room for, and the largest
   expect(kept.bytes).toBeLessThanOrEqual(LIMIT)
   expect(forgotten.length).toBe(30 - Math.floor(LIMIT / 62_100))
   expect(forgotten).not.toContain("29")
+})
+
+test("whichever are forgotten before their time, the oldest of an account goes first, and each expires in its turn", () => {
+  const step = fc.oneof(
+    fc.record({ retain: fc.constantFrom("acc_1", "acc_2"), bytes: fc.integer({ min: 0, max: 40_000 }) }),
+    fc.record({ forget: fc.nat(30) }),
+    fc.record({ minutes: fc.integer({ min: 1, max: 4 }) }),
+  )
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
+      const { clock, kept, forgotten, answer } = world()
+      let living: { readonly name: string; readonly entry: ReplayEntry; readonly untilMs: number }[] = []
+      steps.forEach((each, at) => {
+        const told = forgotten.length
+        if ("retain" in each) {
+          const entry = answer(`${at}`, each.retain, each.bytes)
+          if (entry !== undefined) {
+            kept.retain(entry)
+            living.push({ name: `${at}`, entry, untilMs: clock.monotonic() + 10 * 60_000 })
+          }
+        } else if ("forget" in each) living[each.forget % (living.length || 1)]?.entry.forget()
+        else clock.advance(each.minutes * 60_000)
+        const gone = forgotten.slice(told)
+        if (!("forget" in each)) {
+          const due = living.filter(({ entry, untilMs }) =>
+            "retain" in each ? entry.accountId === each.retain : untilMs <= clock.monotonic(),
+          )
+          expect(gone).toEqual(due.slice(0, gone.length).map(({ name }) => name))
+          if ("minutes" in each) expect(gone).toHaveLength(due.length)
+        }
+        living = living.filter(({ name }) => !gone.includes(name))
+        for (const { entry } of living) expect(entry.retained).toBeDefined()
+      })
+      const left = living.map(({ name }) => name)
+      const told = forgotten.length
+      clock.advance(10 * 60_000)
+      expect(forgotten.slice(told)).toEqual(left)
+      expect(kept.bytes).toBe(0)
+    }),
+  )
 })
 
 test("after ten minutes nothing is left, whether or not anybody asks", () => {
