@@ -95,20 +95,23 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   })
 
   const { promise: stopped, resolve, reject } = Promise.withResolvers<void>()
-  let stopping = false
-  const stop = async (signal: string) => {
-    if (stopping) return
-    stopping = true
-    log.info("stopping", { signal })
-    manager.stopping()
+  const drain = async () => {
     await server.stop()
     await worker?.stopped()
     await simulator?.stop()
     await Promise.race([drained(), Bun.sleep(LOG_DRAIN_MS)])
   }
-  const stopFor = (signal: string) => void stop(signal).then(resolve, reject)
-  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => stopFor(signal))
-  const worker = isOfSeveral ? serveAsWorker(server, () => stopFor("no supervisor")) : undefined
+  let stopping = false
+  // A worker is told by its supervisor, and perhaps by whoever told that: only the first time begins anything.
+  const stop = (signal: string) => {
+    if (stopping) return
+    stopping = true
+    log.info("stopping", { signal })
+    manager.stopping()
+    void drain().then(resolve, reject)
+  }
+  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => stop(signal))
+  const worker = isOfSeveral ? serveAsWorker(server, () => stop("no supervisor")) : undefined
   manager.ready()
   // Last, so that whoever reads it can stop it in order.
   if (!isOfSeveral) log.info("listening", { url: server.url, providers: [...backends.keys()].join(" ") })

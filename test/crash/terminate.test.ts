@@ -28,7 +28,7 @@ test("simulated payments in production are warned of", async () => {
   await without.kill()
 })
 
-test("SIGTERM lets streams end, takes no new calls, gives the leases back and ends with 0", async () => {
+test("SIGTERM, however often, lets streams end, takes no new calls, gives the leases back and ends with 0", async () => {
   const customer = await gateway.customer(10_000)
   const streams = await Promise.all(
     formats.map(async (format) => {
@@ -47,6 +47,8 @@ test("SIGTERM lets streams end, takes no new calls, gives the leases back and en
   while (draining.status === 200)
   expect(draining.status).toBe(503)
   expect(await draining.json()).toMatchObject({ draining: true, database: true })
+  // As a supervisor and a service manager that both tell all processes.
+  gateway.terminate()
   const refused = await fetch(gateway.url + paths.chat, {
     method: "POST",
     headers: { Authorization: `Bearer ${customer.key}` },
