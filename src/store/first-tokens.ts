@@ -5,7 +5,7 @@
 import type { Database, Sql } from "./database.ts"
 import {
   firstCallSince,
-  hasWholeHours,
+  readsWholeHours,
   named,
   type SummaryQuestion,
   type WholeHours,
@@ -109,9 +109,13 @@ export async function readFirstTokens(database: Database, question: SummaryQuest
 
 /**
  * The gaps between the days and months that are read whole, as hours of UTC and what is left at the range's ends, from the account's first call to its
- * last one: whether the times of each are summed. Where the zone's days do not begin with an hour of UTC, none is.
+ * last one: whether the times of each are summed. Where days or hours are told apart that do not begin with an hour of UTC, none is.
  */
-const hoursOf = (sql: Sql, { accountId, from, to, timeZone }: SummaryQuestion, whole: WholeHours | undefined) => sql`
+const hoursOf = (
+  sql: Sql,
+  { accountId, from, to, timeZone, groupBy }: SummaryQuestion,
+  whole: WholeHours | undefined,
+) => sql`
   ${
     whole === undefined
       ? sql`gaps as materialized (select ${from}::timestamptz as since, ${to}::timestamptz as until)`
@@ -121,7 +125,7 @@ const hoursOf = (sql: Sql, { accountId, from, to, timeZone }: SummaryQuestion, w
         select * from (values (${from}::timestamptz, ${whole.first}::timestamptz), (${whole.last}, ${to})) ends (since, until) where since < until
       )`
   }, hours as materialized (
-    select since, until, ${hasWholeHours(timeZone)} and until = since + interval '1 hour' and exists (
+    select since, until, ${readsWholeHours(timeZone, groupBy)} and until = since + interval '1 hour' and exists (
       select from latency_summed s where s.hour = since) and not exists (select from call_late l where l.hour = since) as summed
     from (
       select greatest(hour, g.since) as since, least(hour + interval '1 hour', g.until) as until

@@ -123,7 +123,7 @@ export function wholeHoursOf(range: ZonedRange, groupBy?: UsageGroup, splitBy?: 
   const { accountId, from, to, timeZone, only = {} } = range
   const first = new Date(Math.ceil(from.getTime() / HOUR_MS) * HOUR_MS)
   const last = new Date(Math.floor(to.getTime() / HOUR_MS) * HOUR_MS)
-  if (first >= last || !hasWholeHours(timeZone)) return undefined
+  if (first >= last || !readsWholeHours(timeZone, groupBy)) return undefined
   // Where days are not told apart those of any zone are.
   const zone = groupBy === "hour" ? undefined : (zoneOf(timeZone) ?? (groupBy === "day" ? undefined : 0))
   const groups = [groupBy, splitBy].flatMap((group) =>
@@ -132,7 +132,7 @@ export function wholeHoursOf(range: ZonedRange, groupBy?: UsageGroup, splitBy?: 
   return { accountId, zone, withMonths: groupBy !== "day", first, last, only, grouping: groupingOf(groups, only) }
 }
 
-/** The range's whole hours, and its ends; all of it where the zone's days do not begin with an hour of UTC. */
+/** The range's whole hours, and its ends; all of it where days or hours are told apart that do not begin with an hour of UTC. */
 function partsOf(sql: Sql, range: ZonedRange, groupBy?: UsageGroup, splitBy?: UsageSplit) {
   const { from, to } = range
   const whole = wholeHoursOf(range, groupBy, splitBy)
@@ -156,8 +156,12 @@ const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
 export const firstCallSince = (sql: Sql, at: ReturnType<Sql>) =>
   sql`first_call(${at} - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000}))`
 
+/** Whether hours of UTC may be read as they are: where no zone's days or hours are told apart, its clocks do not matter. */
+export const readsWholeHours = (timeZone: string, groupBy: UsageGroup | undefined): boolean =>
+  (groupBy !== "day" && groupBy !== "hour") || hasWholeHours(timeZone)
+
 /** Where clocks are never half an hour off UTC's, not in winter and not in summer. */
-export function hasWholeHours(timeZone: string): boolean {
+function hasWholeHours(timeZone: string): boolean {
   return ["2026-01-01T00:00Z", "2026-07-01T00:00Z"].every((instant) => {
     const { offsetNanoseconds } = Temporal.Instant.from(instant).toZonedDateTimeISO(timeZone)
     return offsetNanoseconds % (HOUR_MS * 1_000_000) === 0

@@ -210,6 +210,14 @@ describe("the summary", () => {
       ["2026-11-19", 1],
       ["2026-11-20", 1],
     ])
+    // What tells no days apart is read from the sums, as in any zone: they have what no record has any more.
+    await world.sql`update usage_hours set calls = calls + 5 where account_id = ${id}`
+    for (const by of ["model", "key", "format", "status"]) {
+      const summary = await world.call("GET", `/usage/summary?${range}&group_by=${by}`, { token })
+      expect([by, summary.json.total.requests]).toEqual([by, 7])
+    }
+    const halves = "from=2026-11-19T18:30:00Z&to=2026-11-19T19:00:00Z"
+    expect((await world.call("GET", `/usage/summary?${halves}&group_by=model`, { token })).json.total.requests).toBe(1)
   })
 
   test("tells percentiles of the time to the first token, by group and of all", async () => {
