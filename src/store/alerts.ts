@@ -178,13 +178,15 @@ export const spendingAlertStore = ({
           group by 1, 2
         ), owners as (
           -- What children of a key spend is the key's, as its ceiling counts it; of a child alone nobody is warned.
-          select k.id as owner_id, k.account_id, k.id as key_id, k.name, sum(r.spent)::bigint as spent, k.breaker_ceiling_micro as ceiling
+          select k.id as owner_id, k.account_id, k.id as key_id, k.name, sum(r.spent)::bigint as spent,
+            -- Whose spending is stopped at its ceiling is told so by the breaker, and has not spent more.
+            case when not k.breaker_stops then k.breaker_ceiling_micro end as ceiling
           from recent r join api_keys c on c.id = r.key_id
             join api_keys k on k.id = coalesce(c.parent_id, c.id) and k.revoked_at is null
           group by k.id
           union all
-          select r.account_id, r.account_id, null, null, sum(r.spent)::bigint, a.breaker_ceiling_micro
-          from recent r join accounts a on a.id = r.account_id group by r.account_id, a.breaker_ceiling_micro
+          select r.account_id, r.account_id, null, null, sum(r.spent)::bigint, case when not a.breaker_stops then a.breaker_ceiling_micro end
+          from recent r join accounts a on a.id = r.account_id group by a.id, r.account_id
         ), weighed as (
           select o.*, a.email_unproved, case
               when a.breaker_factor is null or a.created_at > now() - interval '7 days' then null

@@ -83,6 +83,23 @@ test("a ceiling is passed by one micro-rupiah and not by being reached, of a key
   expect(server.received).toHaveLength(2)
 })
 
+test("of a ceiling that stops, the breaker tells; what is unusual is told all the same", async () => {
+  const { id, token, key, breaker, alerts } = await owner()
+  const only = await key()
+  const stop = { ceiling_micro: 700, action: "stop" }
+  expect((await world.call("PUT", `/keys/${only}/breaker`, { token, body: stop })).status).toBe(200)
+  expect((await breaker({ ...stop, factor: 10 })).status).toBe(200)
+  // Spent before the ceiling was set, or by calls that it let through.
+  await spend(id, only, 900)
+  expect(await look()).toEqual([])
+  await spend(id, only, 100_000 * RP)
+  expect(await look()).toEqual([id])
+  expect(await alerts()).toMatchObject([
+    { key_id: null, why: "usual" },
+    { key_id: only, why: "usual" },
+  ])
+})
+
 test("only the last ten minutes count, of calls that ended in them", async () => {
   const { id, key, breaker, alerts } = await owner()
   const only = await key()

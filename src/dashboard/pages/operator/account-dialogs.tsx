@@ -127,6 +127,7 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
         </div>
       )}
       <ReasonField
+        shown
         label={text.reason}
         missing={sent && reason === ""}
         value={values.reason}

@@ -253,12 +253,10 @@ function useKeyColumns(): readonly Column<Key>[] {
     {
       id: "state",
       head: heads.state,
-      cell: ({ status }) =>
-        status === "active" ? (
-          <Tag tone="good">{text.keyActive}</Tag>
-        ) : (
-          <Tag>{status === "expired" ? text.keyExpired : text.keyRevoked}</Tag>
-        ),
+      cell: ({ status, paused }) => {
+        if (status !== "active") return <Tag>{status === "expired" ? text.keyExpired : text.keyRevoked}</Tag>
+        return paused === null ? <Tag tone="good">{text.keyActive}</Tag> : <Tag tone="bad">{text.keyPaused}</Tag>
+      },
     },
     { id: "limit", head: heads.limit, cell: limit },
     { id: "bound", head: heads.bound, cell: (key) => bound(key) },

@@ -53,15 +53,17 @@ export function ActDialog({ title, children, act, done, danger = false, reason, 
 interface ReasonFieldProps extends Omit<ComponentProps<typeof TextField>, "hint" | "error" | "maxLength"> {
   /** It was sent without one. */
   readonly missing: boolean
+  /** It stands on the customer's statement. */
+  readonly shown?: boolean
 }
 
 /** Why an operator does something: one line, kept in the audit log. */
-export function ReasonField({ missing, ...field }: ReasonFieldProps) {
+export function ReasonField({ missing, shown = false, ...field }: ReasonFieldProps) {
   const text = useOperatorText()
   return (
     <TextField
       {...field}
-      hint={text.reasonHint}
+      hint={shown ? text.reasonShownHint : text.reasonHint}
       error={missing ? text.reasonWrong : undefined}
       maxLength={500}
       autoComplete="off"
@@ -126,6 +128,7 @@ export const useOperatorText = texts({
       audit: "Log audit",
     },
     reasonHint: "Tersimpan di log audit, untuk siapa pun yang membacanya nanti.",
+    reasonShownHint: "Pelanggan membacanya di mutasinya. Tersimpan juga di log audit.",
     reasonWrong: "Wajib diisi: satu baris, paling banyak 500 karakter.",
     search: "Cari",
     clear: "Hapus pencarian",
@@ -184,6 +187,7 @@ export const useOperatorText = texts({
       audit: "Audit log",
     },
     reasonHint: "Kept in the audit log, for whoever reads it later.",
+    reasonShownHint: "The customer reads it on the statement. Kept in the audit log too.",
     reasonWrong: "Required: one line, at most 500 characters.",
     search: "Search",
     clear: "Clear search",

@@ -268,6 +268,7 @@ export function RefundDialog({
         />
       )}
       <ReasonField
+        shown
         label={text.reason}
         missing={sent && reason === ""}
         value={values.reason}
