@@ -66,7 +66,8 @@ export interface UsageError {
 }
 
 export interface UsageSumStore {
-  summarise(question: SummaryQuestion): Promise<readonly UsageSum[]>
+  /** At most so many rows, where it is said. */
+  summarise(question: SummaryQuestion, most?: number): Promise<readonly UsageSum[]>
   /** Of all the range's calls. */
   total(range: ZonedRange): Promise<UsageTotal>
   /** What went wrong, the most frequent first. */
@@ -78,12 +79,12 @@ const HOUR_MS = 60 * 60 * 1000
 
 export function usageSumStore(database: Database): UsageSumStore {
   return {
-    async summarise(question) {
+    async summarise(question, most) {
       const rows = await database.run(
         (sql) => sql<SumRow[]>`
           select ${named(sql, question)}, ${summed(sql)}
           from (${partsOf(sql, question, question.groupBy, question.splitBy)}) parts
-          group by 1, 2 having sum(calls) > 0 order by 1, 2`,
+          group by 1, 2 having sum(calls) > 0 order by 1, 2 limit ${most ?? null}::bigint`,
         once,
       )
       return rows.map((row) => ({ group: row.name, split: row.split ?? undefined, ...toTotal(row) }))

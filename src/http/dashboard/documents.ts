@@ -23,6 +23,7 @@ import {
   vatOf,
 } from "./document-content.ts"
 import { paperOf } from "./document-paper.ts"
+import { turns } from "./page.ts"
 import { signedInBy } from "./session.ts"
 import { statement, type StatementDeps, statementQuery } from "./statement.ts"
 
@@ -49,8 +50,8 @@ const SETTLED_MS = 24 * 60 * 60 * 1000
 export const documentsController = (deps: DocumentsDeps) => {
   const { documents, allowances, seller, now = Date.now } = deps
   const signedIn = signedInBy(deps.authenticate)
-  const inTurn = turns(MAX_AT_ONCE)
-  const inDrawingTurn = turns(MOST_WAITING)
+  const inTurn = turns({ atOnce: 1, most: MAX_AT_ONCE, refused })
+  const inDrawingTurn = turns({ atOnce: 1, most: MOST_WAITING, refused })
 
   const send = async (
     { accountId }: Session,
@@ -183,22 +184,4 @@ export const documentsController = (deps: DocumentsDeps) => {
 }
 
 const notThere = () => new Failure("resource.not_found")
-
-/** One after the other under each name, and few of them. */
-function turns(most: number) {
-  const waiting = new Map<string, { last: Promise<unknown>; count: number }>()
-  return async <T>(name: string, work: () => Promise<T | Failure>): Promise<T | Failure> => {
-    const queue = waiting.get(name) ?? { last: Promise.resolve(), count: 0 }
-    if (queue.count >= most) return new Failure("rate_limit.documents", { retryAfterS: 1 })
-    waiting.set(name, queue)
-    queue.count++
-    const mine = queue.last.then(work)
-    queue.last = mine.catch(() => {})
-    try {
-      return await mine
-    } finally {
-      queue.count--
-      if (queue.count === 0) waiting.delete(name)
-    }
-  }
-}
+const refused = () => new Failure("rate_limit.documents", { retryAfterS: 1 })

@@ -117,6 +117,34 @@ function csvCell(value: Cell, notation: CsvNotation): string {
   return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
+export interface TurnsOptions {
+  /** How many run at once under one name. */
+  readonly atOnce: number
+  /** How many there may be, those that wait included. */
+  readonly most: number
+  readonly refused: () => Failure
+}
+
+/** Work of which little is done at once under each name, in the order in which it came. */
+export function turns({ atOnce, most, refused }: TurnsOptions) {
+  const lines = new Map<string, { running: number; readonly waiting: (() => void)[] }>()
+  return async <T>(name: string, work: () => Promise<T | Failure>): Promise<T | Failure> => {
+    const line = lines.get(name) ?? { running: 0, waiting: [] }
+    if (line.running + line.waiting.length >= most) return refused()
+    lines.set(name, line)
+    // Whoever is done gives its place to the next one.
+    if (line.running < atOnce) line.running++
+    else await new Promise<void>((resolve) => line.waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = line.waiting.shift()
+      if (next !== undefined) next()
+      else if (--line.running === 0) lines.delete(name)
+    }
+  }
+}
+
 interface CsvText {
   /** Without its ending. */
   readonly name: string
@@ -152,30 +180,69 @@ export interface CsvFile<Row> {
   readonly page?: number
   /** Where the file has more rows, its transfer breaks off. */
   readonly most?: number
+  /** How long it may take whoever reads it to take its next part. */
+  readonly stalledMs?: number | undefined
+  /** Run once, when the file is over, however it ended. */
+  readonly onEnd?: () => void
 }
+
+/** Whoever takes nothing of a file for so long gets no more of it. */
+const STALLED_MS = 60_000
 
 /**
  * A file that is sent page by page as it is read, so that a year needs no more memory than an hour. Resolves when the first page is
  * read, so that a database that is away is still answered with a 503. One that goes away later breaks the transfer off, and so does
  * a file that is too long: half a file must not look like a whole one.
  */
-export async function csvFile<Row>({ name, columns, notation, cells, read, page: limit = 1_000, most }: CsvFile<Row>) {
+export async function csvFile<Row>(file: CsvFile<Row>): Promise<Response> {
+  const { name, columns, notation, cells, read, page: limit = 1_000, most } = file
+  const { stalledMs = STALLED_MS, onEnd = () => {} } = file
   const encoder = new TextEncoder()
   const lines = (rows: readonly Row[]) => rows.map((row) => csvLine(cells(row), notation)).join("")
-  let page = await read({ limit, after: undefined })
+  let page: readonly Row[]
+  try {
+    page = await read({ limit, after: undefined })
+  } catch (error) {
+    onEnd()
+    throw error
+  }
   let text = markOf(notation) + csvLine(columns, notation) + lines(page)
   let sent = page.length
+  let stalled: ReturnType<typeof setTimeout> | undefined
+  let isOver = false
+  const over = () => {
+    clearTimeout(stalled)
+    if (!isOver) onEnd()
+    isOver = true
+  }
+  const awaitReader = (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    stalled = setTimeout(() => {
+      controller.error(new Error("nobody reads the file"))
+      over()
+    }, stalledMs)
+    stalled.unref()
+  }
   const body = new ReadableStream<Uint8Array>({
+    start: awaitReader,
     async pull(controller) {
-      controller.enqueue(encoder.encode(text))
-      const last = page.at(-1)
-      if (page.length < limit || last === undefined) return controller.close()
-      page = await read({ limit, after: last })
-      sent += page.length
-      if (most !== undefined && sent > most) throw new Error(`the file has more than ${most} rows`)
-      text = lines(page)
-      if (page.length === 0) controller.close()
+      clearTimeout(stalled)
+      try {
+        controller.enqueue(encoder.encode(text))
+        const last = page.at(-1)
+        const isLast = page.length < limit || last === undefined
+        page = isLast ? [] : await read({ limit, after: last })
+        sent += page.length
+        if (most !== undefined && sent > most) throw new Error(`the file has more than ${most} rows`)
+        text = lines(page)
+        if (page.length > 0) return isOver ? undefined : awaitReader(controller)
+        controller.close()
+        over()
+      } catch (error) {
+        over()
+        throw error
+      }
     },
+    cancel: over,
   })
   return new Response(body, headersOf(name))
 }

@@ -8,7 +8,7 @@ import { type Micro, micro, microToJson, zero } from "../../../actors/money/micr
 import type { Rates, Tokens } from "../../../actors/money/price.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
-import { type Cell, csvFile, type CsvNotation, Rupiah } from "./page.ts"
+import { type Cell, type CsvFile, csvFile, Rupiah } from "./page.ts"
 import { described, field, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
 
 export const usageStatuses = [
@@ -180,9 +180,10 @@ const columns: Readonly<Record<string, (row: UsageRow) => Cell>> = {
 export const usageCsv = (
   usage: UsageStore,
   filter: UsageFilter,
-  notation: CsvNotation | undefined,
+  { notation, ...sending }: Pick<CsvFile<UsageRow>, "notation" | "onEnd" | "stalledMs">,
 ): Promise<Response> =>
   csvFile<UsageRow>({
+    ...sending,
     name: "loket-usage",
     columns: Object.keys(columns),
     notation,

@@ -17,7 +17,7 @@ import {
 import type { SummaryQuestion, UsageSumStore, UsageTotal } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { described, field, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
-import { pageJson, readPage } from "./page.ts"
+import { pageJson, readPage, turns } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import {
   exportQuery,
@@ -37,7 +37,17 @@ export interface UsageDeps {
   readonly firstTokens: (question: SummaryQuestion) => Promise<FirstTokenFigures>
   readonly authenticate: Authenticate
   readonly now?: () => number
+  /** As of `CsvFile`, shorter in tests. */
+  readonly stalledMs?: number
 }
+
+/** Of one account in one process: a place of the database takes all others seconds to get where one account has many. */
+const READS_AT_ONCE = 2
+const MAX_READS = 100
+/** Of one account in one process. Each is open for as long as its reader takes. */
+const MAX_FILES = 4
+/** Of a summary: some twelve megabytes. */
+const MAX_SUMS = 50_000
 
 const REQUEST_ID = /^[A-Za-z0-9_-]{1,40}$/
 const PART = /^\d{1,4}$/
@@ -79,8 +89,23 @@ const Summary = Type.Object({
   to: time,
 })
 
-export const usageController = ({ usage, sums, firstTokens, authenticate, now = Date.now }: UsageDeps) => {
+const tooMany = () =>
+  new Failure("gateway.capacity", { message: "Too many questions of this account are being answered.", retryAfterS: 1 })
+
+const tooManySums = () =>
+  new Failure("request.invalid", {
+    message: `The summary has more than ${MAX_SUMS} rows; ask for a shorter time, or for days and not hours.`,
+  })
+
+export const usageController = ({ usage, sums, firstTokens, authenticate, now = Date.now, stalledMs }: UsageDeps) => {
   const signedIn = signedInBy(authenticate)
+  const inTurn = turns({ atOnce: READS_AT_ONCE, most: MAX_READS, refused: tooMany })
+  const files = new Map<string, number>()
+  const fileEnded = (accountId: string) => {
+    const left = (files.get(accountId) ?? 1) - 1
+    if (left === 0) files.delete(accountId)
+    else files.set(accountId, left)
+  }
   return new Elysia({ name: "dashboard/usage" })
     .get(
       ...signedIn(
@@ -92,7 +117,7 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
           query: recordsQuery,
           answer: pageOf(usageRecord),
         },
-        async ({ session, query }) => await callsOf(usage, session, query),
+        async ({ session, query }) => await inTurn(session.accountId, () => callsOf(usage, session, query)),
       ),
     )
     .get(
@@ -115,7 +140,12 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
         async ({ session, query }) => {
           const question = summaryQuestion(session, query, now())
           if (question instanceof Failure) return question
-          const [rows, times] = await Promise.all([sums.summarise(question), firstTokens(question)])
+          const answers = await inTurn(session.accountId, () =>
+            Promise.all([sums.summarise(question, MAX_SUMS + 1), firstTokens(question)]),
+          )
+          if (answers instanceof Failure) return answers
+          const [rows, times] = answers
+          if (rows.length > MAX_SUMS) return tooManySums()
           const total = rows.reduce<UsageTotal>(added, nothing)
           const split = (name: string | undefined) => (question.splitBy === undefined ? {} : { split: name ?? null })
           return {
@@ -159,7 +189,8 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
         async ({ session, query }) => {
           const range = usageRange(session, query, now())
           if (range instanceof Failure) return range
-          const errors = await sums.errors(range)
+          const errors = await inTurn(session.accountId, () => sums.errors(range))
+          if (errors instanceof Failure) return errors
           return {
             data: errors.map(({ code, requests, lastAt }) => ({ code, requests, last_at: lastAt.toISOString() })),
             from: range.from.toISOString(),
@@ -181,7 +212,11 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
         async ({ session, query }) => {
           const filter = usageFilter(session, query)
           if (filter instanceof Failure) return filter
-          return await usageCsv(usage, filter, query.lang)
+          const { accountId } = session
+          const underWay = files.get(accountId) ?? 0
+          if (underWay === MAX_FILES) return tooMany()
+          files.set(accountId, underWay + 1)
+          return await usageCsv(usage, filter, { notation: query.lang, onEnd: () => fileEnded(accountId), stalledMs })
         },
       ),
     )

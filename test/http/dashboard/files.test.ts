@@ -1,0 +1,157 @@
+/** Who asks for much: how many questions and files of one account are under way, and what becomes of files that nobody reads. */
+import { describe, expect, test } from "bun:test"
+import { Elysia } from "elysia"
+import { Failure } from "../../../src/failure/failure.ts"
+import type { Outcome } from "../../../src/http/changes.ts"
+import { csvFile, turns } from "../../../src/http/dashboard/page.ts"
+import { usageController } from "../../../src/http/dashboard/usage.ts"
+import { edge, edgeHandler } from "../../../src/http/edge.ts"
+import { createLog } from "../../../src/log.ts"
+import { noTokens } from "../../../actors/money/price.ts"
+import { micro, zero } from "../../../actors/money/micro.ts"
+import type { UsageRow } from "../../../src/store/usage.ts"
+
+const refused = () => new Failure("gateway.capacity")
+const open = () => Promise.withResolvers<string>()
+
+describe("work in turns", () => {
+  test("runs so many at once under a name, in their order, and refuses who is one too many", async () => {
+    const inTurn = turns({ atOnce: 2, most: 3, refused })
+    const begun: string[] = []
+    const work = { a: open(), b: open(), c: open(), other: open() }
+    const run = (name: string, which: keyof typeof work) =>
+      inTurn(name, () => {
+        begun.push(which)
+        return work[which].promise
+      })
+    const all = [run("x", "a"), run("x", "b"), run("x", "c"), run("y", "other")]
+    expect(await run("x", "a")).toBeInstanceOf(Failure)
+    expect(begun).toEqual(["a", "b", "other"])
+    work.b.reject(new Error("gone"))
+    expect(await all[1]?.catch((error: Error) => error.message)).toBe("gone")
+    expect(begun).toEqual(["a", "b", "other", "c"])
+    for (const each of Object.values(work)) each.resolve("done")
+    expect([await all[0], await all[2], await all[3]]).toEqual(["done", "done", "done"])
+    const again = Array.from({ length: 3 }, () => inTurn("x", () => Promise.resolve("again")))
+    expect(await Promise.all(again)).toEqual(["again", "again", "again"])
+  })
+})
+
+const file = async (pages: number, more: { stalledMs?: number; fails?: boolean } = {}) => {
+  let read = 0
+  let ends = 0
+  const response = await csvFile<number>({
+    name: "f",
+    columns: ["n"],
+    notation: undefined,
+    cells: (n) => [n],
+    page: 2,
+    read: () => {
+      if (more.fails === true && read > 0) return Promise.reject(new Error("the database is away"))
+      return Promise.resolve(read++ < pages ? [read, read] : [])
+    },
+    onEnd: () => ends++,
+    ...more,
+  })
+  return { response, ends: () => ends }
+}
+
+describe("a file", () => {
+  test("is over once, when all of it was read", async () => {
+    const { response, ends } = await file(3)
+    expect(ends()).toBe(0)
+    expect(await response.text()).toBe("n\r\n1\r\n1\r\n2\r\n2\r\n3\r\n3\r\n")
+    expect(ends()).toBe(1)
+  })
+  test("is over once, when its reader leaves", async () => {
+    const { response, ends } = await file(Infinity)
+    const reader = response.body?.getReader()
+    await reader?.read()
+    await reader?.cancel()
+    expect(ends()).toBe(1)
+  })
+  test("is over once, when it cannot be read on", async () => {
+    const { response, ends } = await file(Infinity, { fails: true })
+    expect(await response.text().catch((error: Error) => error.message)).toBe("the database is away")
+    expect(ends()).toBe(1)
+  })
+  test("breaks off when nobody reads it, or never did", async () => {
+    const begun = await file(Infinity, { stalledMs: 30 })
+    const reader = begun.response.body?.getReader()
+    expect(new TextDecoder().decode((await reader?.read())?.value)).toStartWith("n\r\n1")
+    const unread = await file(Infinity, { stalledMs: 30 })
+    while (begun.ends() + unread.ends() < 2) await Bun.sleep(5)
+    const rest = async () => {
+      while (!(await reader?.read())?.done);
+    }
+    expect(await rest().catch((error: Error) => error.message)).toBe("nobody reads the file")
+  })
+})
+
+const row: UsageRow = {
+  requestId: "req_1",
+  part: 0,
+  keyId: "key_1",
+  runId: undefined,
+  model: "m",
+  endpoint: "chat",
+  streamed: false,
+  status: "ok",
+  tokens: noTokens,
+  chargeMicro: zero,
+  absorbedMicro: zero,
+  priceId: 1n,
+  rates: { input: micro(1n), output: micro(1n), cacheRead: micro(1n), cacheWrite: micro(1n) },
+  priceEffectiveAt: undefined,
+  turns: 1,
+  attempts: 1,
+  errorCode: undefined,
+  createdAt: new Date(0),
+  firstTokenMs: undefined,
+  durationMs: 1,
+}
+
+const session = (accountId: string) => ({
+  id: "ses_1",
+  personId: accountId,
+  accountId,
+  memberRole: "owner" as const,
+  looksAt: undefined,
+  timeZone: "Asia/Jakarta",
+  role: "customer" as const,
+  operatorRole: undefined,
+  lacksFactor: false,
+  tokenHash: new Uint8Array(),
+})
+const never = () => Promise.reject(new Error("not asked"))
+
+test("four files of one account are sent at once, and the next when one of them is over", async () => {
+  const app = new Elysia().use(edge).use(
+    usageController({
+      usage: { list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => row)), find: never },
+      sums: { summarise: never, total: never, errors: never },
+      firstTokens: never,
+      authenticate: Object.assign((request: Request) => Promise.resolve(session(request.headers.get("x-who") ?? "")), {
+        changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
+      }),
+      stalledMs: 60_000,
+    }),
+  )
+  const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
+  const ask = async (who: string) =>
+    await handle(new Request("http://gateway/usage/export.csv", { headers: { "x-who": who } }), () => "")
+  const sent = await Promise.all(Array.from({ length: 4 }, () => ask("acc_1")))
+  expect(sent.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  const fifth = await ask("acc_1")
+  expect([fifth.status, fifth.headers.get("x-error-code"), fifth.headers.get("retry-after")]).toEqual([
+    429,
+    "gateway.capacity",
+    "1",
+  ])
+  const other = await ask("acc_2")
+  expect(other.status).toBe(200)
+  await sent[0]?.body?.cancel()
+  const next = await ask("acc_1")
+  expect(next.status).toBe(200)
+  for (const each of [...sent.slice(1), next, other]) await each.body?.cancel()
+})
