@@ -108,7 +108,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       (sql) => sql<KeyRow[]>`
         with page as (
           select k.id from api_keys k
-          where k.account_id = ${accountId} and ${"keyId" in what ? named(sql, what) : following(sql, what)}
+          where k.account_id = ${accountId} and ${"keyId" in what ? named(sql, what) : following(sql, accountId, what)}
         ), calls as materialized (
           ${lastCalls(sql, accountId, sql`array(select id from page)`)}
         )
@@ -256,12 +256,12 @@ const refusalOf = (sql: Sql, { accountId, id, parentId }: NewKey, counts: KeyCou
     : sql`key_refusal(${accountId}, ${id}, ${counts.active}::integer, ${counts.aDay}::integer)`
 
 /** The end of a statement about `api_keys k` of one account: what comes after a place. */
-const following = (sql: Sql, { after, limit, childrenOf }: KeyPage) => sql`
+const following = (sql: Sql, accountId: string, { after, limit, childrenOf }: KeyPage) => sql`
   ${childrenOf === undefined ? sql`k.parent_id is null` : sql`k.parent_id = ${childrenOf}`} and ${
     after === undefined
       ? sql`true`
       : sql`((k.revoked_at is not null) > ${after.revoked} or (k.revoked_at is not null) = ${after.revoked}
-    and (k.created_at, k.id) < (select created_at, id from api_keys where id = ${after.id}))`
+    and (k.created_at, k.id) < (select created_at, id from api_keys where id = ${after.id} and account_id = ${accountId}))`
   }
   order by k.revoked_at is null desc, k.created_at desc, k.id desc limit ${limit}`
 
