@@ -102,3 +102,21 @@ test("a time that is none keeps a dialog's form from being sent: a key does not 
   }
   expect(data.find((key) => key.id === id)?.expires_at).toBe("2030-06-30T17:00:00.000Z")
 })
+
+test("a press beside a form that was written in does not throw it away, beside an untouched one it closes", async () => {
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/keys")
+  const make = page.getByRole("button", { name: "Buat kunci" }).first()
+  const dialog = page.getByRole("dialog", { name: "Buat kunci" })
+  await make.click()
+  await dialog.waitFor()
+  await page.mouse.click(10, 10)
+  await dialog.waitFor({ state: "hidden" })
+  await make.click()
+  await dialog.getByLabel("Nama").fill("Kasir")
+  await page.mouse.click(10, 10)
+  expect(await dialog.getByLabel("Nama").inputValue()).toBe("Kasir")
+  await page.keyboard.press("Escape")
+  await dialog.waitFor({ state: "hidden" })
+})

@@ -44,6 +44,15 @@ test.each(everyLook)("a new account's home is accessible and fits: %o", async (l
   await visit.expectNoSidewaysScroll()
 })
 
+test("home says that an empty balance lasts for nothing, and one that was topped up does not", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  await visit.open("/")
+  await visit.page.getByText("Calls are refused until you top up").waitFor()
+  await world.gateway.topUp(person, 10_000)
+  await visit.page.getByText("No usage in the last 7 days").waitFor()
+})
+
 test("home tells the balance, what was spent, and the calls it went to", async () => {
   await using visit = await world.visit({ person: customer, language: "id" })
   await visit.open("/")

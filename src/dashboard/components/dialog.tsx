@@ -21,6 +21,8 @@ interface DialogProps {
   readonly onClose: () => void
   /** A press outside or Escape does not close it: for what is shown once. */
   readonly insistent?: boolean
+  /** Asked at a press outside, which may be a slip: what was written in it would be lost. */
+  readonly isDirty?: () => boolean
 }
 
 /** In the middle of the screen; on a phone at its bottom. */
@@ -48,9 +50,11 @@ export function FormDialog(props: FormDialogProps) {
   const { submit, danger = false, disabled = false, busy, error, back, onSubmit, children, ...dialog } = props
   const text = useComponentText()
   const id = useId()
+  const dirty = useRef(false)
   return (
     <Dialog
       {...dialog}
+      isDirty={() => dirty.current}
       footer={
         <>
           <Button onClick={back?.onBack ?? dialog.onClose}>{back?.label ?? text.cancel}</Button>
@@ -63,6 +67,9 @@ export function FormDialog(props: FormDialogProps) {
       <form
         id={id}
         className="dialog-form"
+        onInput={() => {
+          dirty.current = true
+        }}
         onSubmit={(event) => {
           event.preventDefault()
           if (!busy) onSubmit(new FormData(event.currentTarget))
@@ -81,6 +88,7 @@ function Modal({
   footer,
   onClose,
   insistent = false,
+  isDirty,
   kind,
 }: DialogProps & { readonly kind: "dialog" | "drawer" }) {
   const text = useComponentText()
@@ -96,7 +104,8 @@ function Modal({
   // A press that began inside does not close the dialog: a selection may be dragged out of a field.
   const pressBegan = useRef<EventTarget>(null)
   const pressed = ({ target }: MouseEvent<HTMLDialogElement>) => {
-    if (!insistent && target === element.current && target === pressBegan.current) onClose()
+    const isOutside = target === element.current && target === pressBegan.current
+    if (isOutside && !insistent && isDirty?.() !== true) onClose()
   }
   return (
     // oxlint-disable-next-line jsx-a11y/no-noninteractive-element-interactions, jsx-a11y/click-events-have-key-events -- Escape does it

@@ -87,6 +87,10 @@ test("the page's sums are those of the records, however they are divided", async
     expect([model, cells[1], cells[2], cells[3]]).toEqual([model, shown(revenue), shown(cost), shown(revenue - cost)])
   }
   await table.getByRole("row", { name: "kapal-buta" }).getByText("1 not known").waitFor()
+  // What is known of its costs would make a margin of all its revenue.
+  const shareOf = (model: string) => table.getByRole("row", { name: model }).getByRole("cell").last().innerText()
+  expect([await shareOf("kapal-buta"), await shareOf("kapal-untung")]).toEqual(["–", expect.stringContaining("%")])
+  await page.getByText("at most: some costs are not known").waitFor()
   await page.getByRole("group", { name: "By", exact: true }).getByText("Account").click()
   await table.getByRole("link", { name: /@/ }).first().waitFor()
   await eventually(async () => expect(await table.getByRole("rowheader").count()).toBe(2))

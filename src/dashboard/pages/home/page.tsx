@@ -149,15 +149,22 @@ function Numbers() {
           <Skeleton />
         </Stat>
       ) : (
-        <DaysLeft days={summary.days_left} />
+        <DaysLeft days={summary.days_left} empty={balance <= 0} />
       )}
     </Stats>
   )
 }
 
-function DaysLeft({ days }: { readonly days: number | null }) {
+function DaysLeft({ days, empty }: { readonly days: number | null; readonly empty: boolean }) {
   const text = useHomeText()
   const format = useFormat()
+  if (empty) {
+    return (
+      <Stat label={text.daysLeft} note={text.emptyNote}>
+        {text.empty}
+      </Stat>
+    )
+  }
   if (days === null) {
     return (
       <Stat label={text.daysLeft} note={text.noPace}>

@@ -24,9 +24,14 @@ type ProfitGroup = (typeof profitGroups)[number]
 
 const leaks = ["usage_missing", "failed", "retries", "rerouted", "searches", "voided"] as const
 
-/** The margin as a share of the revenue; undefined without a revenue. */
-const shareOf = (sum: { readonly revenue_micro: number; readonly margin_micro: number }): number | undefined =>
-  sum.revenue_micro === 0 ? undefined : sum.margin_micro / sum.revenue_micro
+type Margin = Pick<ProfitView["total"], "revenue_micro" | "margin_micro" | "unknown_cost">
+
+/** The margin is more than it will be when all costs are known. */
+const isAtMost = (sum: Margin): boolean => sum.unknown_cost > 0 && sum.margin_micro >= 0
+
+/** The margin as a share of the revenue; undefined without a revenue, or where it would look better than it is. */
+const shareOf = (sum: Margin): number | undefined =>
+  sum.revenue_micro === 0 || isAtMost(sum) ? undefined : sum.margin_micro / sum.revenue_micro
 
 const profitQuery = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) =>
   queryOptions({
@@ -118,7 +123,10 @@ function Figures({ profit: { total } }: { readonly profit: ProfitView }) {
       >
         <Money micro={total.cost_micro} />
       </Stat>
-      <Stat label={text.margin} note={share === undefined ? undefined : text.ofRevenue(format.percent(share))}>
+      <Stat
+        label={text.margin}
+        note={share === undefined ? isAtMost(total) && text.atMost : text.ofRevenue(format.percent(share))}
+      >
         <Money micro={total.margin_micro} />
       </Stat>
       <Stat label={text.underCost} note={text.underNote(format.rupiah(total.under_cost_micro))}>
