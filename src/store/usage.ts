@@ -198,10 +198,11 @@ const newest = (sql: Sql, filter: UsageFilter, page: UsagePage) => sql`
 
 /** What few of an account's many calls are: of a run or an error, which have indexes, or in the hours whose sums have it. */
 function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
-  if (filter.runId !== undefined || filter.errorCode !== undefined)
+  if (filter.runId !== undefined)
     return sql`
       with found as materialized (select * from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)})
       ${selectRows(sql, sql`found`)} ${inOrder(sql, page)}`
+  if (filter.errorCode !== undefined) return errorRows(sql, filter, page)
   const before = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
   return sql`
     with hours as materialized (${hoursWithCalls(sql, { ...filter, before, wanted: page.limit })}), found as materialized (
@@ -211,6 +212,24 @@ function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
       ) u
     )
     ${selectRows(sql, sql`found`)} where true ${afterPlace(sql, page)} ${inOrder(sql, page)}`
+}
+
+/**
+ * Of one error. Its index is by the calls' times, which are up to `LONGEST_ARRIVAL_MS` later than those in their ids: none of the newest by their ids is
+ * older by more than that than the last of as many of the newest by their times.
+ */
+function errorRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
+  const arrivedBefore = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
+  const latest = sql`${arrivedBefore === undefined ? sql`` : sql`and u.opened_at <= ${new Date(arrivedBefore.getTime() + LONGEST_ARRIVAL_MS)}`}`
+  return sql`
+    with newest as materialized (
+      select opened_at from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)} ${latest}
+      order by opened_at desc fetch first ((select ${page.limit}::bigint)) rows only
+    ), found as materialized (
+      select * from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)} ${latest}
+        and u.opened_at >= (select min(opened_at) from newest) - make_interval(secs => ${LONGEST_ARRIVAL_MS / 1_000})
+    )
+    ${selectRows(sql, sql`found`)} ${inOrder(sql, page)}`
 }
 
 /** When a call arrived, to the millisecond; undefined of what is no request id. */
