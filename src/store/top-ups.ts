@@ -184,13 +184,17 @@ export function topUpStore(database: Database): TopUpStore {
     },
 
     async claimDue(providers) {
-      // Ever less often: after half of its age, from ten seconds to an hour, until a day after it has expired.
+      // Ever less often: after half of its age, from ten seconds to an hour, until a day after it has expired. Of each account in turn: one that has
+      // opened many does not keep others waiting for what they have paid.
       const rows = await database.run(
         (sql) => sql<TopUpRow[]>`
-          with due as (
-            select id as due_id from top_ups
+          with waiting as materialized (
+            select id as waiting_id, next_check_at as since, row_number() over (partition by account_id order by next_check_at) as turn
+            from top_ups
             where status = 'pending' and next_check_at <= now() and provider = any(${sql.array([...providers])}::text[])
-            order by next_check_at limit ${CLAIMED} for update skip locked
+          ), due as (
+            select id as due_id from top_ups join (select waiting_id from waiting order by turn, since limit ${CLAIMED}) first on id = waiting_id
+            where status = 'pending' and next_check_at <= now() for update of top_ups skip locked
           )
           update top_ups set checked_at = now(),
             next_check_at = case when now() < expires_at + interval '1 day'

@@ -431,6 +431,19 @@ describe("polling", () => {
     expect(await nextIn(topUp.id)).toBe(seconds)
   })
 
+  test("takes accounts in turn: one that has opened many does not keep another waiting", async () => {
+    const { token } = await alone()
+    for (let n = 0; n < 19; n++) await world.call("POST", "/top-ups", { token, body: { amount_rp: 50_000 } })
+    const other = await opened()
+    await world.sql`
+      update top_ups set next_check_at = now() - case when id = ${other.topUp.id} then interval '1 second' else interval '1 hour' end
+      where status = 'pending' and next_check_at is not null`
+    asked.length = 0
+    await world.topUps.poll()
+    expect(asked).toHaveLength(10)
+    expect(await balance(other.token)).toBe(50_000_000_000)
+  })
+
   test("by several processes at once asks once, and few at a time", async () => {
     await alone()
     answer = (path) => Response.json(settled(orderOf(path), { status_code: "201", transaction_status: "pending" }))
