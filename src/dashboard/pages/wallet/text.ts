@@ -214,7 +214,8 @@ export const useWalletText = texts({
 export const useStatementText = texts({
   id: {
     title: "Mutasi",
-    intro: "Setiap perubahan saldo, dan saldo sesudahnya. Panggilan dijumlahkan per hari dan kunci.",
+    intro:
+      "Setiap perubahan saldo, dan saldo sesudahnya. Panggilan dijumlahkan per hari dan kunci, dan dihitung di akhir harinya: saldo yang lebih awal pada hari yang sama belum memuatnya.",
     download: "Unduh CSV",
     pdf: "Unduh PDF",
     month: "Bulan",
@@ -251,7 +252,8 @@ export const useStatementText = texts({
   },
   en: {
     title: "Statement",
-    intro: "Every change of the balance, and the balance after it. Calls are summed by day and key.",
+    intro:
+      "Every change of the balance, and the balance after it. Calls are summed by day and key, and counted at the end of their day: a balance earlier on the same day is without them.",
     download: "Download CSV",
     pdf: "Download PDF",
     month: "Month",
