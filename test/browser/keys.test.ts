@@ -65,6 +65,22 @@ test.each(everyLook)("keys are accessible and fit: %o", async (look) => {
   await visit.expectNoSidewaysScroll()
 })
 
+test("on a screen of 320 px a budget stays in its cell, and a switch whole beside a long label", async () => {
+  await using visit = await world.visit({ person: everyKind, size: "narrow", language: "id" })
+  await visit.open("/keys")
+  const over = await visit
+    .keyRow("Produksi: asisten pelanggan")
+    .getByRole("meter")
+    .evaluateAll((bars) =>
+      bars.map((bar) => bar.getBoundingClientRect().right - (bar.closest("td")?.getBoundingClientRect().right ?? 0)),
+    )
+  expect(over.length).toBeGreaterThan(0)
+  expect(Math.max(...over)).toBeLessThanOrEqual(0)
+  await visit.page.getByRole("button", { name: "Buat kunci" }).click()
+  const seesBalance = visit.page.getByRole("dialog").getByRole("switch", { name: "sisa saldo" })
+  expect((await seesBalance.boundingBox())?.width).toBe(40)
+})
+
 test("a key is made with limits, shown once, works, and is never shown again", async () => {
   const person = await world.gateway.person(100_000)
   await using visit = await world.visit({ person, language: "id" })

@@ -71,6 +71,22 @@ test("search, filters and order show what they say", async () => {
   await visit.page.getByText("1 of 3 models").waitFor()
 })
 
+test("on a screen of 320 px no word of a model's details is split", async () => {
+  await using visit = await world.visit({ size: "narrow", language: "id" })
+  await visit.open("/models")
+  await visit.page.getByRole("button", { name: /Kapal Besar/ }).click()
+  const formats = visit.page.getByRole("dialog").getByRole("definition").filter({ hasText: "Chat completions" })
+  const [room, longest] = await formats.evaluate((cell) => {
+    const word = document.createElement("span")
+    word.textContent = "completions,"
+    cell.append(word)
+    const widths = [cell.clientWidth, word.getBoundingClientRect().width]
+    word.remove()
+    return widths
+  })
+  expect(room).toBeGreaterThanOrEqual(longest ?? 0)
+})
+
 test("the calculator reckons as calls are charged", async () => {
   await using visit = await world.visit()
   await visit.open("/models")

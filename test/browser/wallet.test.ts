@@ -67,6 +67,24 @@ test.each(everyLook)("the wallet, a payment and a receipt are accessible and fit
   }
 })
 
+test.each(["id", "en"] as const)("on a screen of 320 px amounts and the payment fit (%s)", async (language) => {
+  await using visit = await world.visit({ person: customer, size: "narrow", language })
+  await visit.open("/wallet")
+  const amounts = visit.page.getByRole("group").filter({ hasText: "500" }).getByRole("button")
+  expect(await amounts.count()).toBe(6)
+  const insides = await amounts.evaluateAll((buttons) =>
+    buttons.map((button) => {
+      const words = document.createRange()
+      words.selectNodeContents(button)
+      const [inner, outer] = [words.getBoundingClientRect(), button.getBoundingClientRect()]
+      return Math.min(inner.left - outer.left, outer.right - inner.right)
+    }),
+  )
+  expect(Math.min(...insides)).toBeGreaterThanOrEqual(8)
+  await visit.open(`/wallet/${pendingId}`)
+  await visit.expectNoSidewaysScroll()
+})
+
 test("a receipt and a statement are files for a bookkeeper", async () => {
   await using visit = await world.visit({ person: customer })
   const downloaded = async (path: string) => {
