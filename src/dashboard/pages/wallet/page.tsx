@@ -175,7 +175,7 @@ function TopUpForm() {
         </div>
         <section className="top-up-cost" aria-label={text.breakdown}>
           <h3>{text.breakdown}</h3>
-          {quote.data !== undefined && <BreakdownLines breakdown={quote.data} />}
+          {typeof amount === "number" && quote.data !== undefined && <BreakdownLines breakdown={quote.data} />}
           {quote.data === undefined && quote.isFetching && <Skeleton lines={5} />}
           {quote.error !== null && <PaymentError error={quote.error} retry={quote.refetch} />}
           {open.error !== null && <PaymentError error={open.error} />}

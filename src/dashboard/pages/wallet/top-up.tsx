@@ -89,7 +89,9 @@ export function BreakdownLines({ breakdown }: { readonly breakdown: Breakdown })
       <Line name={text.balancePurchased} note={text.creditedInFull} micro={breakdown.balance_purchased_micro} />
       <Line name={text.serviceFee} micro={breakdown.service_fee_micro} />
       <Line name={text.paymentFee} micro={breakdown.payment_fee_micro} />
-      <Line name={text.networkFee} note={text.networkFeeNote} micro={breakdown.network_fee_micro} />
+      {breakdown.network_fee_micro > 0 && (
+        <Line name={text.networkFee} note={text.networkFeeNote} micro={breakdown.network_fee_micro} />
+      )}
       <Line name={text.total} micro={breakdown.total_micro} isTotal />
     </dl>
   )
