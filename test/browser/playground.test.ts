@@ -100,6 +100,7 @@ test("an answer streams as text and code, and shows what the record says that it
   await eventually(async () => expect(await shown.getAttribute("value")).toBe(String(charge)))
   expect(await page.locator("pre").innerText()).toContain("new Intl.NumberFormat")
   await page.getByText("tetap teks.").waitFor()
+  await page.getByRole("status").filter({ hasText: "The answer has ended" }).waitFor()
   expect(await page.locator("main img").count()).toBe(0)
   expect(await page.title()).toStartWith("Playground")
 
@@ -229,6 +230,7 @@ test("a stream that breaks off says so with its code and request id, and can be 
   await alert.getByText("upstream_unavailable").waitFor()
   await alert.getByText(/^req_/).waitFor()
   await page.getByText("Not charged", { exact: true }).waitFor()
+  expect(await page.getByText("The answer has ended").count()).toBe(0)
   await page.getByRole("button", { name: "Send again" }).click()
   await alert.getByText("upstream_unavailable").waitFor()
   await eventually(async () => expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1))
@@ -251,6 +253,7 @@ test("without money the refusal leads to the wallet", async () => {
   await begin(visit, "menjawab")
   await say(visit, "Hello")
   await page.getByRole("alert").getByText("billing.insufficient_balance").waitFor()
+  expect(await page.getByText("The answer has ended").count()).toBe(0)
   expect(await page.getByRole("link", { name: "Top up" }).getAttribute("href")).toBe("/dashboard/wallet")
 })
 

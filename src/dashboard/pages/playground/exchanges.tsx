@@ -41,7 +41,8 @@ export function Exchanges({ conversation: { exchanges, busy }, retry, onNew }: E
         ))}
       </ol>
       <p className="visually-hidden" role="status">
-        {busy ? text.answering : text.answered}
+        {/* A failure is an alert of its own. */}
+        {busy ? text.answering : exchanges.at(-1)?.state === "failed" ? "" : text.answered}
       </p>
       <div className="playground-sum">
         <dl>
