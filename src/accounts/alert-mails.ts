@@ -62,7 +62,7 @@ const texts: Readonly<Record<string, Readonly<Record<Language, (data: Data) => T
 Saldo akun Loket Anda tinggal ${rupiah(balance)}, di bawah batas ${rupiah(threshold)} yang Anda tetapkan.
 Isi ulang di dasbor Loket agar permintaan Anda tidak ditolak karena saldo kurang.
 
-Surel ini dikirim sekali setiap kali saldo turun di bawah batas. Batas dan alamat surel dapat diubah di pengaturan akun.
+E-mail ini dikirim sekali setiap kali saldo turun di bawah batas. Batas dan alamat e-mail dapat diubah di pengaturan akun.
 `,
     }),
     en: ({ balance_micro: balance, threshold_micro: threshold }) => ({
@@ -107,7 +107,7 @@ ${
     : "Kalau batasnya habis, permintaan dari kunci itu ditolak sampai periodenya berganti atau batasnya dinaikkan."
 }
 
-Surel ini dikirim saat pemakaian mencapai 50, 80, dan 100 persen, sekali untuk setiap periode. Anda dapat mematikannya di
+E-mail ini dikirim saat pemakaian mencapai 50, 80, dan 100 persen, sekali untuk setiap periode. Anda dapat mematikannya di
 pengaturan akun.
 `,
       }
@@ -171,7 +171,7 @@ ${found
   )
   .join("\n")}
 
-Jika bukan Anda, cabut atau rotasi kuncinya di dasbor Loket. Surel ini dikirim sekali sampai pengeluaran kembali biasa selama
+Jika bukan Anda, cabut atau rotasi kuncinya di dasbor Loket. E-mail ini dikirim sekali sampai pengeluaran kembali biasa selama
 satu jam. Batas dan peringatannya dapat diubah di pengaturan akun.
 `,
       }

@@ -61,6 +61,8 @@ test("on a screen of 320 px the warning, the dialog and the settings fit", async
   await visit.openKey("Asisten toko")
   await visit.page.getByRole("button", { name: "Pengaman" }).click()
   await visit.page.getByRole("dialog").waitFor()
+  const hint = /Pengeluaran dalam 10 menit yang membuat Anda diperingatkan, atau kunci dihentikan/
+  await visit.page.getByRole("dialog").getByText(hint).waitFor()
   await visit.expectNoSidewaysScroll()
   await visit.open("/settings")
   await visit.page.getByRole("region", { name: "Pengaman pengeluaran" }).getByLabel("Paling banyak").waitFor()
@@ -135,7 +137,7 @@ test("a warning comes to an open page, and goes when it is dismissed", async () 
   // The chore looks once a minute.
   const warning = visit.page.getByRole("status").getByText(/This account has spent Rp/)
   await warning.waitFor({ timeout: 90_000 })
-  await visit.page.getByRole("button", { name: "I know" }).click()
+  await visit.page.getByRole("button", { name: "Dismiss", exact: true }).click()
   await warning.waitFor({ state: "detached" })
   expect(await breakerOf(person)).toMatchObject({ alerts: [] })
 }, 120_000)

@@ -11,7 +11,8 @@ import { Choice, TextField } from "./form.tsx"
 export const useBreakerText = texts({
   id: {
     ceiling: "Paling banyak dalam 10 menit",
-    ceilingHint: "Kosongkan jika tidak perlu.",
+    ceilingHint:
+      "Pengeluaran dalam 10 menit yang membuat Anda diperingatkan, atau kunci dihentikan. Kosongkan jika tidak perlu.",
     action: "Pada batas itu",
     actions: { warn: "Peringatkan saya", stop: "Hentikan" },
     actionHints: {
@@ -57,7 +58,8 @@ export const useBreakerText = texts({
   },
   en: {
     ceiling: "At most within 10 minutes",
-    ceilingHint: "Leave it empty if you need none.",
+    ceilingHint:
+      "Spending within 10 minutes at which you are warned, or keys are stopped. Leave it empty if you need none.",
     action: "At that ceiling",
     actions: { warn: "Warn me", stop: "Stop" },
     actionHints: {
@@ -99,7 +101,7 @@ export const useBreakerText = texts({
     overCeiling: (threshold: string) => `its ceiling is ${threshold}`,
     overUsual: (threshold: string) => `at this hour up to ${threshold} is usual`,
     toKeys: "Look at the keys",
-    dismiss: "I know",
+    dismiss: "Dismiss",
   },
 })
 

@@ -258,6 +258,17 @@ test("top-ups are narrowed by their state, and a payment problem is resolved wit
   await visit.page.getByRole("row", { name: /Returned by hand/ }).waitFor()
 })
 
+test("an operator's filter, tags and heads use the product's words", async () => {
+  await using visit = await world.visit({ person: world.operator, language: "id" })
+  await visit.open("/operator/top-ups")
+  await visit.page.getByRole("radio", { name: "Lunas" }).check()
+  await visit.page.waitForURL(/status=paid/)
+  await visit.page.getByRole("cell", { name: "Lunas", exact: true }).first().waitFor()
+  await visit.open("/operator/accounts")
+  await visit.page.getByRole("columnheader", { name: "E-mail", exact: true }).waitFor()
+  await visit.page.getByText(/^Bagian dari alamat e-mail/).waitFor()
+})
+
 test("an account that is not there is told as the API tells it, with its request id", async () => {
   await using visit = await world.visit({ person: world.operator })
   await visit.open("/operator/accounts/acc_nobody")

@@ -101,11 +101,11 @@ export const useAccountsText = texts({
     title: "Akun",
     intro: "Semua akun, yang terbaru lebih dulu.",
     search: "Cari akun",
-    searchHint: "Bagian dari alamat email, atau awal ID akun, ID kunci, atau kunci (13 karakter pertama cukup).",
+    searchHint: "Bagian dari alamat e-mail, atau awal ID akun, ID kunci, atau kunci (13 karakter pertama cukup).",
     none: "Tidak ada akun yang cocok",
     noneHint: "Periksa ejaannya, atau cari dengan awal ID.",
     columns: {
-      email: "Email",
+      email: "E-mail",
       balance: "Saldo",
       held: "Ditahan",
       keys: "Kunci",

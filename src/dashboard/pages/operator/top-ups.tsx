@@ -116,7 +116,7 @@ export const useTopUpsText = texts({
     intro: "Isi saldo semua akun, yang terbaru lebih dulu. Pembayaran yang tidak cocok ada di Masalah pembayaran.",
     status: "Status",
     any: "Semua",
-    statuses: { pending: "Menunggu", paid: "Dibayar", expired: "Kedaluwarsa" },
+    statuses: { pending: "Menunggu", paid: "Lunas", expired: "Kedaluwarsa" },
     paidAt: (time: string) => `Dibayar ${time}`,
     refunded: (amount: string) => `${amount} dikembalikan`,
     none: "Tidak ada isi saldo seperti ini",
