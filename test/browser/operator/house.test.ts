@@ -269,6 +269,16 @@ test("an operator's filter, tags and heads use the product's words", async () =>
   await visit.page.getByText(/^Bagian dari alamat e-mail/).waitFor()
 })
 
+test("the audit log's times are written as all others are", async () => {
+  await using visit = await world.visit({ person: world.operator, language: "id" })
+  await visit.open("/operator/audit")
+  const entry = visit.page.getByRole("row").nth(1)
+  const time = /\d{1,2} \w{3} \d{4}, \d\d\.\d\d\.\d\d/
+  await entry.getByText(time).waitFor()
+  await entry.click()
+  await visit.page.getByRole("dialog").getByText(time).waitFor()
+})
+
 test("an account that is not there is told as the API tells it, with its request id", async () => {
   await using visit = await world.visit({ person: world.operator })
   await visit.open("/operator/accounts/acc_nobody")

@@ -64,7 +64,7 @@ function useColumns(): readonly Column<Entry>[] {
       head: heads.reason,
       cell: ({ reason }) => <span className="operator-long">{reason ?? text.unknown}</span>,
     },
-    { id: "time", head: heads.time, cell: ({ at: time }) => `${format.date(time)} ${format.time(time)}` },
+    { id: "time", head: heads.time, cell: ({ at: time }) => format.moment(time) },
   ]
 }
 
@@ -87,7 +87,7 @@ function EntryDrawer({ entry, onClose }: EntryDrawerProps) {
           { name: heads.subject, value: <code>{entry.subject}</code> },
           { name: heads.operator, value: entry.operator?.email ?? text.machine },
           { name: heads.reason, value: entry.reason ?? text.unknown },
-          { name: heads.time, value: `${format.date(entry.at)} ${format.time(entry.at)}` },
+          { name: heads.time, value: format.moment(entry.at) },
           { name: text.address, value: entry.address ?? text.unknown },
           { name: text.request, value: <code>{entry.request_id}</code> },
         ]}

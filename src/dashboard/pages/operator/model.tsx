@@ -131,7 +131,7 @@ function useColumns(model: OperatorModel, onDelete: (price: Price) => void): rea
       id: "from",
       head: text.priceColumns.from,
       names: true,
-      cell: ({ effective_at: from }) => `${format.date(from)} ${format.time(from)}`,
+      cell: ({ effective_at: from }) => format.moment(from),
     },
     {
       id: "state",
