@@ -13,6 +13,8 @@ let keyId: string
 /** A streamed answer of odd rates, and a call that went on to another model. */
 let answered: string
 let rerouted: string
+/** A call whose backend failed. */
+let failed: string
 
 beforeAll(async () => {
   world = await openBrowser()
@@ -27,7 +29,7 @@ beforeAll(async () => {
   keyId = id
   answered = await call(key, BIG, { stream: true })
   rerouted = await call(key, "penuh")
-  await call(key, "rusak", {}, 502)
+  failed = await call(key, "rusak", {}, 502)
   // Before the records that no call left: a later reconciliation would find them, and freeze the account.
   await gateway.server.reconcileIfDue()
   for (const [days, size] of [400, 210, 330, 90, 520].entries()) {
@@ -203,6 +205,16 @@ describe("the receipt", () => {
       await drawer(visit).getByText("Rp\u00A00", { exact: true }).waitFor()
       expect(await drawer(visit).getByRole("table").count()).toBe(0)
     }
+  })
+
+  test.each([
+    ["id", ["Penyedia model sedang tidak tersedia.", "Coba lagi sebentar lagi, atau pilih model lain."]],
+    ["en", ["Try again in a moment, or choose another model."]],
+  ] as const)("of a call that failed says under its code what to do (%s)", async (language, told) => {
+    await using visit = await world.visit({ person, language })
+    await visit.open(`/usage?request=${failed}`)
+    await drawer(visit).getByText("dependency.upstream_unavailable").waitFor()
+    for (const words of told) await drawer(visit).getByText(words).waitFor()
   })
 
   test("shows what the house bore as a line of the sum", async () => {

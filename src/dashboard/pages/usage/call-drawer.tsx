@@ -7,11 +7,12 @@ import { Button, CopyButton } from "../../components/button.tsx"
 import { Drawer } from "../../components/dialog.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Facts } from "../../components/layout.tsx"
+import { indonesianFor } from "../../components/text.ts"
 import { formatName, Money, StatusTag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/language.tsx"
+import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { useCallText } from "./call-text.ts"
 import { type CallDetail, callQuery, useKeyName } from "./data.ts"
-import { RefusedRecord } from "./refused.tsx"
+import { RefusedRecord, useKnownAdvice } from "./refused.tsx"
 import { RunOfCall } from "./calls.tsx"
 
 interface CallDrawerProps {
@@ -159,20 +160,32 @@ interface NoticeProps {
 }
 
 function Notice({ title, code = null, children }: NoticeProps) {
-  const text = useCallText()
   return (
     <section className="call-notice">
       <Info aria-hidden="true" />
       <div>
         <h3>{title}</h3>
         <p>{children}</p>
-        {code !== null && (
-          <p className="call-notice-code">
-            {text.errorCode}: <code>{code}</code>
-          </p>
-        )}
+        {code !== null && <ErrorCode code={code} />}
       </div>
     </section>
+  )
+}
+
+/** An error's code, what it means and what to do. */
+function ErrorCode({ code }: { readonly code: string }) {
+  const text = useCallText()
+  const { language } = useLanguage()
+  const meaning = language === "id" ? indonesianFor(code) : undefined
+  const advice = useKnownAdvice()(code)
+  return (
+    <>
+      <p className="call-notice-code">
+        {text.errorCode}: <code>{code}</code>
+      </p>
+      {meaning !== undefined && <p>{meaning}</p>}
+      {advice !== undefined && <p>{advice}</p>}
+    </>
   )
 }
 

@@ -28,10 +28,17 @@ function useWords(): (call: Pick<RefusedCall, "code" | "error">) => string {
   return ({ code, error }) => (language === "id" ? (indonesianFor(code) ?? error) : error)
 }
 
+/** What is known to help with an error; undefined where nothing is. */
+export function useKnownAdvice(): (code: string) => string | undefined {
+  const { advice } = useRefusedText()
+  return (code) => advice[code as keyof typeof advice]
+}
+
 /** What to do about a refusal. */
 function useAdvice(): (call: Pick<RefusedCall, "code" | "retryable">) => string {
-  const { advice, again, ask } = useRefusedText()
-  return ({ code, retryable }) => advice[code as keyof typeof advice] ?? (retryable ? again : ask)
+  const { again, ask } = useRefusedText()
+  const known = useKnownAdvice()
+  return ({ code, retryable }) => known(code) ?? (retryable ? again : ask)
 }
 
 /** Says that there were some, and leads to them. */
@@ -213,6 +220,10 @@ const useRefusedText = texts({
       "request.unsupported_feature": "Hapus fitur itu dari permintaan, atau pilih model lain di halaman Model.",
       "request.too_large": "Percakapan mungkin sudah terlalu panjang. Ringkas, atau kirim berkas yang lebih kecil.",
       "upstream.context_length_exceeded": "Ringkas percakapannya, atau pilih model dengan konteks yang lebih besar.",
+      "upstream.rate_limited":
+        "Tunggu selama yang disebut header Retry-After. Jika sering terjadi, pilih model lain di halaman Model.",
+      "dependency.upstream_unavailable":
+        "Coba lagi sebentar lagi, atau pilih model lain. Jika tetap gagal, kirim ID permintaan ini ke operator.",
       "dependency.upstream_unconfigured": "Pilih model lain, atau hubungi operator.",
       "dependency.database_unavailable": "Ini gangguan sementara di pihak kami. Coba lagi sebentar lagi.",
     },
@@ -263,6 +274,10 @@ const useRefusedText = texts({
         "Leave the feature out of the request, or choose another model on the Models page.",
       "request.too_large": "The conversation may have grown too long. Shorten it, or send smaller files.",
       "upstream.context_length_exceeded": "Shorten the conversation, or choose a model with a larger context window.",
+      "upstream.rate_limited":
+        "Wait as long as the Retry-After header says. If it happens often, choose another model on the Models page.",
+      "dependency.upstream_unavailable":
+        "Try again in a moment, or choose another model. If it keeps failing, send this request ID to the operator.",
       "dependency.upstream_unconfigured": "Choose another model, or contact the operator.",
       "dependency.database_unavailable": "This is a passing fault on our side. Try again in a moment.",
     },
