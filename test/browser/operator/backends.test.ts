@@ -22,6 +22,14 @@ beforeAll(async () => {
   for (let place = 0; place < 12 || failures() < 3; place++)
     await say(world, (await gateway.key(await gateway.person(100_000))).key, "kapal-berdua")
   await say(world, key, "plain")
+  const only = {
+    provider: "simulated",
+    format: "chat" as const,
+    model: "anthropic.claude-opus-4-5-20251101?fault=status&status=500",
+  }
+  await gateway.model({ format: "chat", model: "zz-claude-opus-4-5-20251101", upstreams: [only] })
+  for (let place = 0; place < 3; place++)
+    await say(world, (await gateway.key(await gateway.person(100_000))).key, "zz-claude-opus-4-5-20251101")
   const eight = Array.from({ length: 8 }, (_, place) => ({
     provider: "simulated",
     format: "chat" as const,
@@ -113,6 +121,15 @@ test.each(["backends", "profit?by=model&and=member"])(
   },
   60_000,
 )
+
+test("members that are held back stand first, and say under their state how they failed", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/backends")
+  const first = (region: string) => visit.page.getByRole("region", { name: region }).getByRole("row").nth(1)
+  for (const region of ["kapal-berdua", "Models with one backend"]) {
+    await first(region).getByText("Last failure: server error (500)").waitFor()
+  }
+}, 60_000)
 
 test("a member is tried again, drained and reweighed, with a preview of each change", async () => {
   await using visit = await world.visit({ person: world.operator })

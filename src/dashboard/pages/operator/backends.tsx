@@ -34,7 +34,14 @@ type Row = Member & { readonly model: string }
 
 type Acting = { readonly act: "change" | "retry"; readonly row: Row }
 
-const rowsOf = ({ model, members }: Pool): Row[] => members.map((member) => ({ model, ...member }))
+const isWell = ({ circuit, credential_circuit: ofCredential }: Member): boolean =>
+  circuit === "closed" && ofCredential === "closed"
+
+/** The members of pools, and before all others those that are not well. */
+const rowsOf = (pools: readonly Pool[]): Row[] =>
+  pools
+    .flatMap(({ model, members }) => members.map((member) => ({ model, ...member })))
+    .toSorted((one, other) => Number(isWell(one)) - Number(isWell(other)))
 
 export default function BackendsPage() {
   const text = useBackendsText()
@@ -94,7 +101,7 @@ function PoolCards({ pools, onAct }: PoolCardsProps) {
           <DataTable
             caption={pool.model}
             columns={columns}
-            rows={rowsOf(pool)}
+            rows={rowsOf([pool])}
             rowKey={({ member: id }) => id}
             {...opens}
             empty={text.noMembers}
@@ -106,7 +113,7 @@ function PoolCards({ pools, onAct }: PoolCardsProps) {
           <DataTable
             caption={text.single}
             columns={[member, model, ...others]}
-            rows={single.flatMap(rowsOf)}
+            rows={rowsOf(single)}
             rowKey={(row) => `${row.model} ${row.member}`}
             {...opens}
             empty={text.noMembers}
@@ -142,7 +149,14 @@ function useColumns(onAct: (acting: Acting) => void): readonly Column<Row>[] {
     {
       id: "state",
       head: heads.state,
-      cell: (row) => <MemberTags row={row} onRetry={() => onAct({ act: "retry", row })} />,
+      cell: (row) => (
+        <span className="operator-reference">
+          <span>
+            <MemberTags row={row} onRetry={() => onAct({ act: "retry", row })} />
+          </span>
+          <LastFailure of={row} />
+        </span>
+      ),
     },
     { id: "weight", head: heads.weight, numeric: true, cell: ({ weight }) => format.number(weight) },
     {
@@ -172,18 +186,6 @@ function useColumns(onAct: (acting: Acting) => void): readonly Column<Row>[] {
       cell: ({ first_token_p50_ms: p50, first_token_p95_ms: p95 }) =>
         p50 === null ? "–" : `${duration(p50)} / ${duration(p95)}`,
     },
-    {
-      id: "last",
-      head: heads.last,
-      cell: ({ last_failure: last }) =>
-        last === null
-          ? text.none
-          : text.failure(
-              text.classes[last.class],
-              last.status === null ? "" : ` (${last.status})`,
-              format.ago(last.at, Date.now()),
-            ),
-    },
   ]
 }
 
@@ -193,21 +195,30 @@ function MemberTags({ row, onRetry }: { readonly row: Row; readonly onRetry: () 
   const text = useBackendsText()
   const format = useFormat()
   const { state, circuit, credential_circuit: ofCredential, reopens_in_s: seconds } = row
-  const isWell = circuit === "closed" && ofCredential === "closed"
   const again = seconds === null ? "" : `, ${text.again(format.number(seconds))}`
   return (
     <span className="operator-tags">
       {state !== "serving" && <Tag tone={tones[state]}>{text.states[state]}</Tag>}
-      {isWell && state === "serving" && <Tag tone="good">{text.circuits.closed}</Tag>}
+      {isWell(row) && state === "serving" && <Tag tone="good">{text.circuits.closed}</Tag>}
       {circuit !== "closed" && <Tag tone="warn">{`${text.circuits[circuit]}${again}`}</Tag>}
       {ofCredential !== "closed" && <Tag tone="bad">{text.credential}</Tag>}
-      {!isWell && (
+      {!isWell(row) && (
         <RoleButton role="owner" size="small" icon={<RotateCw aria-hidden="true" />} onClick={onRetry}>
           {text.retry}
         </RoleButton>
       )}
     </span>
   )
+}
+
+/** Under its state, because a column of its own is more than a screen has room for. */
+function LastFailure({ of: { last_failure: last } }: { readonly of: Member }) {
+  const text = useBackendsText()
+  const format = useFormat()
+  if (last === null) return null
+  const status = last.status === null ? "" : ` (${last.status})`
+  const failure = text.failure(text.classes[last.class], status, format.ago(last.at, Date.now()))
+  return <small>{`${text.columns.last}: ${failure}`}</small>
 }
 
 interface DialogProps {
