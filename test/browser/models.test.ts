@@ -71,22 +71,6 @@ test("search, filters and order show what they say", async () => {
   await visit.page.getByText("1 of 3 models").waitFor()
 })
 
-test("on a screen of 320 px no word of a model's details is split", async () => {
-  await using visit = await world.visit({ size: "narrow", language: "id" })
-  await visit.open("/models")
-  await visit.page.getByRole("button", { name: /Kapal Besar/ }).click()
-  const formats = visit.page.getByRole("dialog").getByRole("definition").filter({ hasText: "Chat completions" })
-  const [room, longest] = await formats.evaluate((cell) => {
-    const word = document.createElement("span")
-    word.textContent = "completions,"
-    cell.append(word)
-    const widths = [cell.clientWidth, word.getBoundingClientRect().width]
-    word.remove()
-    return widths
-  })
-  expect(room).toBeGreaterThanOrEqual(longest ?? 0)
-})
-
 test("the calculator reckons as calls are charged", async () => {
   await using visit = await world.visit()
   await visit.open("/models")
@@ -105,4 +89,34 @@ test("the calculator reckons as calls are charged", async () => {
   await drawer.getByText("Must not be more than the input tokens.").waitFor()
   await drawer.getByLabel("Output tokens").fill("-3")
   await drawer.getByText("Enter a whole number, 0 or more.").waitFor()
+})
+
+test("on a screen of 320 px a model's details fit beside a scroll bar, and none of their words is split", async () => {
+  await world.gateway.model({
+    format: "chat",
+    model: "kapal-lengkap",
+    display_name: "Kapal Lengkap",
+    endpoints: ["chat", "messages", "responses"],
+    features: ["structured_outputs", "reasoning"],
+  })
+  await using visit = await world.visit({ size: "narrow", language: "id" })
+  await visit.page.setViewportSize({ width: 305, height: 640 })
+  await visit.open("/models")
+  await visit.page.getByRole("button", { name: /Kapal Lengkap/ }).click()
+  const drawer = visit.page.getByRole("dialog")
+  const formats = drawer.getByRole("definition").filter({ hasText: /^Chat completions/ })
+  const [room, longest] = await formats.evaluate((cell) => {
+    const word = document.createElement("span")
+    word.textContent = "completions,"
+    word.style.whiteSpace = "nowrap"
+    word.style.position = "absolute"
+    cell.append(word)
+    const widths = [cell.clientWidth, word.getBoundingClientRect().width]
+    word.remove()
+    return widths
+  })
+  expect(room).toBeGreaterThanOrEqual(longest ?? 0)
+  const [content, width] = await drawer.evaluate((dialog) => [dialog.scrollWidth, dialog.clientWidth])
+  expect(content).toBe(width ?? 0)
+  await visit.expectNoSidewaysScroll()
 })
