@@ -152,7 +152,7 @@ function useColumns(): readonly Column<Entry>[] {
     },
     { id: "member", head: text.columns.member, cell: ({ member }) => <code className="operator-long">{member}</code> },
     { id: "why", head: text.columns.why, cell: (entry) => <Why entry={entry} /> },
-    { id: "time", head: text.columns.time, cell: ({ at: time }) => `${format.date(time)} ${format.time(time)}` },
+    { id: "time", head: text.columns.time, cell: ({ at: time }) => format.moment(time) },
   ]
 }
 

@@ -26,12 +26,9 @@ const leaks = ["usage_missing", "failed", "retries", "rerouted", "searches", "vo
 
 type Margin = Pick<ProfitView["total"], "revenue_micro" | "margin_micro" | "unknown_cost">
 
-/** The margin is more than it will be when all costs are known. */
-const isAtMost = (sum: Margin): boolean => sum.unknown_cost > 0 && sum.margin_micro >= 0
-
-/** The margin as a share of the revenue; undefined without a revenue, or where it would look better than it is. */
+/** The margin as a share of the revenue; undefined without a revenue, or where it is less than it seems because a cost is not known. */
 const shareOf = (sum: Margin): number | undefined =>
-  sum.revenue_micro === 0 || isAtMost(sum) ? undefined : sum.margin_micro / sum.revenue_micro
+  sum.revenue_micro === 0 || sum.unknown_cost > 0 ? undefined : sum.margin_micro / sum.revenue_micro
 
 const profitQuery = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) =>
   queryOptions({
@@ -125,7 +122,7 @@ function Figures({ profit: { total } }: { readonly profit: ProfitView }) {
       </Stat>
       <Stat
         label={text.margin}
-        note={share === undefined ? isAtMost(total) && text.atMost : text.ofRevenue(format.percent(share))}
+        note={total.unknown_cost > 0 ? text.atMost : share !== undefined && text.ofRevenue(format.percent(share))}
       >
         <Money micro={total.margin_micro} />
       </Stat>

@@ -100,7 +100,6 @@ export const useBackendsText = texts({
     unconfigured: "Tanpa kunci",
     noMembers: "Tidak ada penyedia model ini yang memiliki kunci",
     noBackends: "Tidak ada backend",
-    none: "belum ada",
     columns: {
       member: "Anggota",
       model: "Model",
@@ -174,7 +173,6 @@ export const useBackendsText = texts({
     unconfigured: "No key",
     noMembers: "No provider of this model has a key",
     noBackends: "No backends",
-    none: "none yet",
     columns: {
       member: "Member",
       model: "Model",
