@@ -41,8 +41,8 @@ export function decode(
   body: JsonObject,
   { more, allowance, call }: DecodeOptions,
 ): ModelRequest | Failure {
-  const checked = more === undefined ? body : { ...body, ...more }
-  const decoded = formats[endpoint].client.decodeRequest(checked, allowance, call?.accountId)
+  const complete = more === undefined ? body : { ...body, ...more }
+  const decoded = formats[endpoint].client.decodeRequest(complete, allowance, call?.accountId)
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backends, dropped, conversationName } = call
   const unsaid = [...dropped]

@@ -344,7 +344,7 @@ const failureTable = {
   },
   "gateway.capacity": {
     condition:
-      "No slot of the model or the gateway came free in time, or there is no room for the request's body. `Retry-After: 1`.",
+      "No slot of the model or the gateway came free in time, there is no room for the request's body, or too many of the account's own questions about usage or files of it are under way. `Retry-After: 1`.",
     status: 429,
     retryable: true,
     message: "The server is at capacity for this model; retry shortly.",

@@ -220,7 +220,10 @@ function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
  */
 function errorRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
   const arrivedBefore = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
-  const latest = sql`${arrivedBefore === undefined ? sql`` : sql`and u.opened_at <= ${new Date(arrivedBefore.getTime() + LONGEST_ARRIVAL_MS)}`}`
+  const latest =
+    arrivedBefore === undefined
+      ? sql``
+      : sql`and u.opened_at <= ${new Date(arrivedBefore.getTime() + LONGEST_ARRIVAL_MS)}`
   return sql`
     with newest as materialized (
       select opened_at from usage u where ${matching(sql, filter)} ${afterPlace(sql, page)} ${latest}

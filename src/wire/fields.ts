@@ -28,8 +28,8 @@ export interface Fields {
   /** The shape of an object that is told apart from the others in this place. */
   readonly variantOf?: (object: JsonObject) => Fields | undefined
   /**
-   * The field that says something by being null; any other null here is an absent field. Left out where nulls travel as they came: in places whose
-   * fields a backend may want to be there, null or not.
+   * The field that says something by being null; any other null here is an absent field. Left out, nulls travel as they came, since a backend may want
+   * the field to be there; of the request's own fields none does.
    */
   readonly nullable?: string
 }

@@ -37,7 +37,8 @@ export interface ClientSide {
   readonly counting?: TokenCounting
   /**
    * Checks the shape of a parsed body (decisions §4.8, state-naming fields of §8) and reads what admission needs.
-   * `model` has been checked before. Features are found, not judged: that takes the catalogue.
+   * `model` has been checked before. Features are found, not judged: that takes the catalogue. Texts that the account has sent before
+   * are not estimated again; without an account nothing is remembered.
    */
   decodeRequest(body: JsonObject, allowance?: Allowance, accountId?: string): ModelRequest | Failure
   /** The body for a backend of this format: a copy of what was parsed, with what the gateway owns changed. */

@@ -83,7 +83,7 @@ export function textTokens(text: string): number {
   return tokens
 }
 
-/** Finding a shorter text takes as long as estimating it. */
+/** Shorter texts are a small part of a long prompt, and would take the slots of those that are not. */
 const MIN_REMEMBERED = 256
 /** A power of two; sixteen bytes each. */
 const SLOTS = 65_536

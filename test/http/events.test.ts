@@ -8,6 +8,7 @@ import { EventStream, Events, eventsController } from "../../src/http/events.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { createLog } from "../../src/log.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { ownerSession } from "./dashboard/session.ts"
 import { caller, makeOperator } from "./operator/operator.ts"
 
 let gateway: TestGateway
@@ -185,18 +186,7 @@ test("an account has twenty streams at most, and a reader that leaves makes room
 function serveEvents() {
   const state = { signedIn: true, read: Promise.resolve() }
   const events = new Events()
-  const session = {
-    id: "ses_1",
-    personId: "acc_1",
-    accountId: "acc_1",
-    memberRole: "owner" as const,
-    looksAt: undefined,
-    timeZone: "Asia/Jakarta",
-    role: "customer" as const,
-    operatorRole: undefined,
-    lacksFactor: false,
-    tokenHash: new Uint8Array(),
-  }
+  const session = ownerSession("acc_1")
   const account = {
     id: "acc_1",
     email: "a@example.com",

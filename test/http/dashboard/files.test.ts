@@ -7,6 +7,7 @@ import { csvFile, turns } from "../../../src/http/dashboard/page.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { edge, edgeHandler } from "../../../src/http/edge.ts"
 import { createLog } from "../../../src/log.ts"
+import { ownerSession } from "./session.ts"
 import { noTokens } from "../../../actors/money/price.ts"
 import { micro, zero } from "../../../actors/money/micro.ts"
 import type { UsageRow } from "../../../src/store/usage.ts"
@@ -111,18 +112,6 @@ const row: UsageRow = {
   durationMs: 1,
 }
 
-const session = (accountId: string) => ({
-  id: "ses_1",
-  personId: accountId,
-  accountId,
-  memberRole: "owner" as const,
-  looksAt: undefined,
-  timeZone: "Asia/Jakarta",
-  role: "customer" as const,
-  operatorRole: undefined,
-  lacksFactor: false,
-  tokenHash: new Uint8Array(),
-})
 const never = () => Promise.reject(new Error("not asked"))
 
 test("four files of one account are sent at once, and the next when one of them is over", async () => {
@@ -131,9 +120,12 @@ test("four files of one account are sent at once, and the next when one of them 
       usage: { list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => row)), find: never },
       sums: { summarise: never, total: never, errors: never },
       firstTokens: never,
-      authenticate: Object.assign((request: Request) => Promise.resolve(session(request.headers.get("x-who") ?? "")), {
-        changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
-      }),
+      authenticate: Object.assign(
+        (request: Request) => Promise.resolve(ownerSession(request.headers.get("x-who") ?? "")),
+        {
+          changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
+        },
+      ),
       stalledMs: 60_000,
     }),
   )
