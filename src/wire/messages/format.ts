@@ -39,7 +39,7 @@ import { decodePrompt } from "./prompt-in.ts"
 import { encodePrompt } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
-import { lowerThinking } from "./thinking.ts"
+import { lowerThinking, withoutUnsigned } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
 // The fields that travel: those of the vendor's package (@anthropic-ai/sdk) but for what is kept there, what is answered by
@@ -176,6 +176,7 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   own(forwarded, forwarding, "service_tier", serviceTier("messages", request.body))
   own(forwarded, forwarding, "metadata", endUser === undefined ? undefined : { user_id: endUser })
   const body = lowerThinking(withPlainSearch(forwarded), request.maxOutputTokens ?? limit, limit)
+  withoutUnsigned(body, forwarding.model)
   body["max_tokens"] = limit
   return body
 }

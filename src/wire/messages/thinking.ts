@@ -65,7 +65,7 @@ const NAMED_OLD = /claude-(?:v?[123](?!\d)|instant)/
  */
 export function modelTraits(model: string): ModelTraits {
   const name = model.toLowerCase()
-  if (!name.includes("claude") || NAMED_OLD.test(name)) return FIRST
+  if (!isVendors(name) || NAMED_OLD.test(name)) return FIRST
   const { family, version } = NAMED.exec(name)?.groups ?? {}
   if (version === undefined) return ALWAYS_THINKS
   const [major = 0, minor = 0] = version.split(/[-.]/).map(Number)
@@ -78,6 +78,8 @@ export function modelTraits(model: string): ModelTraits {
   if (release < 505 && (family === "opus" || family === "sonnet")) return GENERATION_5
   return family === "sonnet" && release === 505 ? SONNET_5_5 : ALWAYS_THINKS
 }
+
+const isVendors = (model: string): boolean => model.toLowerCase().includes("claude")
 
 /** The effort as this model takes it: the nearest below the one asked for, or the least; undefined where it has none. */
 function nearestEffort(traits: ModelTraits, asked: Effort): Effort | undefined {
@@ -191,5 +193,35 @@ function withoutThinking(body: JsonObject): JsonObject {
   }
   return body
 }
+
+/**
+ * Leaves out what the vendor's models refuse: thinking without a signature, which is another model's, told in this
+ * conversation before it went on with this one. Other backends of the format get all of it, for some of them sign nothing.
+ * Changes `body` as `lowerThinking` does.
+ */
+export function withoutUnsigned(body: JsonObject, model: string): JsonObject {
+  const { messages } = body
+  if (!isVendors(model) || !Array.isArray(messages) || !messages.some(hasUnsigned)) return body
+  const signed = messages.map(withSignedAlone).filter(saysSomething)
+  body["messages"] = signed
+  const { thinking } = body
+  const budgeted = isObject(thinking) && thinking["type"] === "enabled"
+  return budgeted && goesOnUnthinking(signed.filter(isObject)) ? withoutThinking(body) : body
+}
+
+const isUnsigned = (block: Json): boolean =>
+  isObject(block) && block["type"] === "thinking" && (block["signature"] ?? "") === ""
+
+const hasUnsigned = (message: Json): boolean =>
+  isObject(message) && Array.isArray(message["content"]) && message["content"].some(isUnsigned)
+
+const withSignedAlone = (message: Json): Json =>
+  hasUnsigned(message) && isObject(message) && Array.isArray(message["content"])
+    ? { ...message, content: message["content"].filter((block) => !isUnsigned(block)) }
+    : message
+
+/** An empty message is refused; its neighbours may stand side by side. */
+const saysSomething = (message: Json): boolean =>
+  !isObject(message) || !Array.isArray(message["content"]) || message["content"].length > 0
 
 const clearsThinking = (edit: Json): boolean => isObject(edit) && beginsWith(edit["type"], "clear_thinking")

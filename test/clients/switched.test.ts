@@ -1,0 +1,78 @@
+/**
+ * Conversations that the vendors' own packages lead with one model and then go on with another, as coding agents let their
+ * users do at any time: what the first one thought is in them, and the other one's backend knows nothing of it.
+ */
+import Anthropic from "@anthropic-ai/sdk"
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { JsonObject } from "../../src/language/json.ts"
+import type { Translated } from "../../src/language/request.ts"
+import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
+
+let gateway: TestGateway
+let key: string
+let anthropic: Anthropic
+
+beforeAll(async () => {
+  gateway = await startTestGateway()
+  key = (await gateway.key(await gateway.person(1_000_000))).key
+  anthropic = new Anthropic({ apiKey: key, baseURL: gateway.url, maxRetries: 0 })
+})
+afterAll(() => gateway[Symbol.asyncDispose]())
+
+let names = 0
+const model = (backend: Translated, script: string, name = "other") =>
+  gateway.model({ format: backend, endpoints: ["messages"], script, model: `${name}-${++names}` })
+/** What a model's backend was sent, call by call. */
+const sent = (id: string): JsonObject[] =>
+  gateway.simulator.calls.filter((call) => call.model.startsWith(`${id}?`)).map(({ body }) => body ?? {})
+
+const question = { role: "user" as const, content: "Where is my train?" }
+const thinking = { type: "enabled", budget_tokens: 1_024 } as const
+const thinks = "think=3&text=At+nine."
+const findTrain = {
+  name: "find_train",
+  input_schema: { type: "object" as const, properties: {} },
+}
+
+describe("thinking that nobody signed", () => {
+  test.each([false, true])("is left out where a vendor's model goes on, streamed: %p", async (stream) => {
+    const [first, second] = [await model("chat", thinks), await model("messages", "text=Yes.", "claude-sonnet-4-5")]
+    const ask = { model: first, max_tokens: 4_000, thinking, messages: [question] }
+    const answer = stream
+      ? await anthropic.messages.stream(ask).finalMessage()
+      : await anthropic.messages.create({ ...ask, stream: false })
+    expect(answer.content).toMatchObject([{ type: "thinking", signature: "" }, { type: "text" }])
+
+    const turns = [question, { role: "assistant" as const, content: answer.content }, question]
+    await anthropic.messages.create({ ...ask, model: second, messages: turns })
+    expect(sent(second)).toMatchObject([
+      { thinking, messages: [question, { content: [{ type: "text", text: "At nine." }] }, question] },
+    ])
+  })
+
+  test("is left out in the midst of tools, and a model that would have had to think before them goes on without", async () => {
+    const first = await model("chat", "think=3&tool=find_train")
+    const [older, newer] = [
+      await model("messages", "text=Yes.", "claude-sonnet-4-5"),
+      await model("messages", "text=Yes.", "claude-opus-5"),
+    ]
+    const ask = { model: first, max_tokens: 4_000, thinking, messages: [question], tools: [findTrain] }
+    const { content } = await anthropic.messages.create(ask)
+    const call = content.find((block) => block.type === "tool_use")
+    const result = { type: "tool_result" as const, tool_use_id: call?.id ?? "", content: "At nine." }
+    const turns = [question, { role: "assistant" as const, content }, { role: "user" as const, content: [result] }]
+    await anthropic.messages.create({ ...ask, model: older, messages: turns })
+    await anthropic.messages.create({ ...ask, model: newer, thinking: { type: "adaptive" }, messages: turns })
+    const calling = [question, { content: [{ type: "tool_use" }] }, { content: [result] }]
+    expect(sent(older)).toMatchObject([{ thinking: { type: "disabled" }, messages: calling }])
+    expect(sent(newer)).toMatchObject([{ thinking: { type: "adaptive" }, messages: calling }])
+  })
+
+  test("is kept for a backend that signs nothing itself", async () => {
+    const id = await model("messages", "text=Yes.", "kimi")
+    const thought = { type: "thinking" as const, thinking: "At nine?", signature: "" }
+    const turns = [question, { role: "assistant" as const, content: [thought] }, question]
+    await anthropic.messages.create({ model: id, max_tokens: 4_000, messages: turns })
+    expect(sent(id)).toMatchObject([{ messages: [question, { content: [thought] }, question] }])
+  })
+})
