@@ -116,6 +116,7 @@ class MessagesEventEncoder implements EventEncoder {
     }
     const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
     this.#queue.add(block, { type: "signature_delta", signature: data }, false)
+    block.signed = true
     block.ended = true
   }
 
