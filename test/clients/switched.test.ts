@@ -5,6 +5,7 @@
 import Anthropic from "@anthropic-ai/sdk"
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { isStepCount, streamText, tool } from "ai"
+import OpenAI from "openai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { z } from "zod"
 import type { JsonObject } from "../../src/language/json.ts"
@@ -14,18 +15,20 @@ import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 let gateway: TestGateway
 let key: string
 let anthropic: Anthropic
+let openai: OpenAI
 
 beforeAll(async () => {
   globalThis.AI_SDK_LOG_WARNINGS = false
   gateway = await startTestGateway()
   key = (await gateway.key(await gateway.person(1_000_000))).key
   anthropic = new Anthropic({ apiKey: key, baseURL: gateway.url, maxRetries: 0 })
+  openai = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1`, maxRetries: 0 })
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 let names = 0
-const model = (backend: Translated, script: string, name = "other") =>
-  gateway.model({ format: backend, endpoints: ["messages"], script, model: `${name}-${++names}` })
+const model = (backend: Translated, script: string, name = "other", endpoint: Translated = "messages") =>
+  gateway.model({ format: backend, endpoints: [endpoint], script, model: `${name}-${++names}` })
 /** What a model's backend was sent, call by call. */
 const sent = (id: string): JsonObject[] =>
   gateway.simulator.calls.filter((call) => call.model.startsWith(`${id}?`)).map(({ body }) => body ?? {})
@@ -95,5 +98,73 @@ describe("thinking that nobody signed", () => {
     expect(again).toMatchObject({
       messages: [question, { role: "assistant", reasoning_content: expect.stringMatching(/\w/) }, { role: "tool" }],
     })
+  })
+})
+
+describe("reasoning that a responses backend could not read", () => {
+  const parameters = { type: "object", properties: {} }
+  const tools = [{ type: "function" as const, name: "find_train", parameters, strict: false }]
+  const reads = () => model("responses", "tool=find_train", "gpt", "responses")
+  /** The loop of the format's own documentation: all of the output goes back, and the result of each call. */
+  const next = (asked: OpenAI.Responses.ResponseInput, output: OpenAI.Responses.ResponseOutputItem[]) => [
+    ...asked,
+    ...output.filter((item) => item.type === "reasoning" || item.type === "function_call"),
+    ...output
+      .filter((item) => item.type === "function_call")
+      .map((call) => ({ type: "function_call_output" as const, call_id: call.call_id, output: "nine" })),
+  ]
+
+  test.each(["chat", "messages"] as const)("is left out where it came of a %s backend", async (backend) => {
+    const [first, second] = [await model(backend, "think=3&tool=find_train", "other", "responses"), await reads()]
+    const begun = await openai.responses.create({
+      model: first,
+      input: [question],
+      tools,
+      reasoning: { effort: "low" },
+    })
+    expect(begun.output.map(({ type }) => type)).toEqual(["reasoning", "function_call"])
+    await openai.responses.create({ model: second, input: next([question], begun.output), tools })
+    expect(sent(second)).toEqual([
+      expect.objectContaining({
+        input: [
+          question,
+          {
+            type: "function_call",
+            call_id: expect.any(String),
+            name: "find_train",
+            arguments: "{}",
+            status: "completed",
+          },
+          { type: "function_call_output", call_id: expect.any(String), output: "nine" },
+        ],
+      }),
+    ])
+  })
+
+  test("is left out where its seal was not asked for, since the backend keeps none that it could look up", async () => {
+    const id = await reads()
+    const { output } = await openai.responses.create({ model: id, input: [question], tools })
+    const summary = {
+      type: "reasoning" as const,
+      id: "rs_1",
+      summary: [{ type: "summary_text" as const, text: "Hm." }],
+    }
+    await openai.responses.create({ model: id, input: next([question], [summary, ...output]), tools })
+    const [, again] = sent(id)
+    expect(again?.["input"]).toMatchObject([question, { type: "function_call" }, { type: "function_call_output" }])
+  })
+
+  test("is kept where the backend sealed it, or where it says what it thought", async () => {
+    const id = await reads()
+    const sealed = { type: "reasoning" as const, id: "rs_1", summary: [], encrypted_content: "gAAA" }
+    const open = {
+      type: "reasoning" as const,
+      id: "rs_2",
+      summary: [],
+      content: [{ type: "reasoning_text" as const, text: "Hm." }],
+    }
+    const input = [question, sealed, open, { id: "msg_1", role: "assistant" as const, content: "At nine." }, question]
+    await openai.responses.create({ model: id, input })
+    expect(sent(id)).toMatchObject([{ input }])
   })
 })

@@ -39,7 +39,7 @@ import type { ClientFormat } from "../format.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, failedReply, streamFailure } from "./events-out.ts"
 import { RESPONSES_FIELDS } from "./fields.ts"
-import { decodeItems } from "./items-in.ts"
+import { decodeItems, readableItems } from "./items-in.ts"
 import { encodePrompt, MIN_ANSWER_TOKENS } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { checkTools, decodeTools, mostToolCalls } from "./tools.ts"
@@ -107,6 +107,7 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   if (features.has("web_search")) body["max_tool_calls"] = mostToolCalls(body["max_tool_calls"])
   body["max_output_tokens"] = answerLimit(request, forwarding)
   body["store"] = false
+  body["input"] = readableItems(body["input"])
   return body
 }
 

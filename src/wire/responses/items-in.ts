@@ -166,6 +166,34 @@ function thinkingParts({ summary, content, encrypted_content: sealed }: JsonObje
   return text === "" && seal === undefined ? [] : [{ type: "thinking", text, seal }]
 }
 
+/**
+ * What of a conversation a backend of this format takes: not the reasoning that it could not read, which is what another
+ * backend sealed, or what it was not asked to seal. Of the latter it would look for what it keeps, and nothing is kept
+ * there. Nor would it find the ids of the items that followed. An input of nothing else stays, for the backend to refuse.
+ */
+export function readableItems(input: Json | undefined): Json | undefined {
+  if (!Array.isArray(input)) return input
+  const readable = input.filter(isReadable)
+  if (readable.length === input.length || readable.length === 0) return input
+  return readable.map((item) => (isObject(item) ? withoutId(item) : item))
+}
+
+function isReadable(item: Json): boolean {
+  if (!isObject(item) || item["type"] !== "reasoning") return true
+  const { encrypted_content: sealed, content } = item
+  if (typeof sealed === "string" && sealed !== "") return readSeal(sealed).by === "responses"
+  return joined(content) !== ""
+}
+
+/** Of these the id may be left out. */
+const NAMELESS: readonly unknown[] = ["message", "function_call", "custom_tool_call"]
+
+function withoutId(item: JsonObject): JsonObject {
+  if (!present(item["id"]) || !NAMELESS.includes(item["type"] ?? "message")) return item
+  const { id: _, ...others } = item
+  return others
+}
+
 const joined = (parts: Json | undefined): string =>
   (Array.isArray(parts) ? parts.filter(isObject) : [])
     .map(({ text }) => (typeof text === "string" ? text : ""))
