@@ -235,6 +235,17 @@ describe.each(["chat", "messages"] as const)("openai's responses on a %s backend
     })
     expect([cut.status, cut.incomplete_details?.reason]).toEqual(["incomplete", "max_output_tokens"])
   })
+
+  test("a call cut by its limit is incomplete, for its arguments are not all that the model wrote", async () => {
+    const asked = { model: await model(backend, `${calling}&tools=2`), input: question, tools, max_output_tokens: 4 }
+    const whole = await openai.responses.create(asked)
+    const final = await openai.responses.stream(asked).finalResponse()
+    const calls = [
+      { type: "function_call", status: "completed" },
+      { type: "function_call", status: "incomplete" },
+    ]
+    expect([whole.output, final.output]).toMatchObject([calls, calls])
+  })
 })
 
 test("openai's parsed responses on a chat backend are what the schema says", async () => {

@@ -170,8 +170,9 @@ export class CallWriter extends ItemWriter {
     return true
   }
 
+  /** A function's arguments that are not whole were cut off by what ends the answer, which says so. */
   endPart(): void {
-    this.close("completed")
+    if (this.#call.custom || this.#text === "" || isJson(this.#text)) this.close("completed")
   }
 
   item(status: Status): JsonObject {
@@ -182,5 +183,14 @@ export class CallWriter extends ItemWriter {
     if (this.#text === "") this.say(callText(this.#call.custom, ""))
     if (this.#call.custom) this.emit("response.custom_tool_call_input.done", { input: this.#text })
     else this.emit("response.function_call_arguments.done", { name: this.#call.name, arguments: this.#text })
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
   }
 }

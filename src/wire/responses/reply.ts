@@ -73,17 +73,15 @@ export function encodeReply({ id, parts, finish, usage }: ModelReply, view: Answ
   const status = endOf(finish)
   const groups = grouped(parts)
   const output = groups.map((group, index): JsonObject => {
-    if (group.kind === "message") {
-      // As in a stream, only what came last can have been cut off.
-      const itemStatus = index === groups.length - 1 ? status : "completed"
-      return messageItem(itemId("msg", identity, index), itemStatus, group.content)
-    }
+    // As in a stream, only what came last can have been cut off.
+    const itemStatus = index === groups.length - 1 ? status : "completed"
+    if (group.kind === "message") return messageItem(itemId("msg", identity, index), itemStatus, group.content)
     const { part } = group
     if (part.type === "thinking") return reasoningItem(itemId("rs", identity, index), part.text, part.seal)
     const call = readCall(part)
     return callItem(
       itemId(call.custom ? "ctc" : "fc", identity, index),
-      "completed",
+      itemStatus,
       call,
       callText(call.custom, part.arguments),
     )
