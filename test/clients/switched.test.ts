@@ -29,6 +29,7 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 let names = 0
 const model = (backend: Translated, script: string, name = "other", endpoint: Translated = "messages") =>
   gateway.model({ format: backend, endpoints: [endpoint], script, model: `${name}-${++names}` })
+const reads = () => model("responses", "tool=find_train", "gpt", "responses")
 /** What a model's backend was sent, call by call. */
 const sent = (id: string): JsonObject[] =>
   gateway.simulator.calls.filter((call) => call.model.startsWith(`${id}?`)).map(({ body }) => body ?? {})
@@ -40,6 +41,21 @@ const findTrain = {
   name: "find_train",
   input_schema: { type: "object" as const, properties: {} },
 }
+
+/** The conversation with an answer and the result of its call. */
+const withResult = ({ content }: Anthropic.Message) => {
+  const call = content.find((block) => block.type === "tool_use")
+  const result = { type: "tool_result" as const, tool_use_id: call?.id ?? "", content: "At nine." }
+  return [question, { role: "assistant" as const, content }, { role: "user" as const, content: [result] }]
+}
+/** The loop of the format's own documentation: all of the output goes back, and the result of each call. */
+const withOutput = (asked: OpenAI.Responses.ResponseInput, output: OpenAI.Responses.ResponseOutputItem[]) => [
+  ...asked,
+  ...output.filter((item) => item.type === "reasoning" || item.type === "function_call"),
+  ...output
+    .filter((item) => item.type === "function_call")
+    .map((call) => ({ type: "function_call_output" as const, call_id: call.call_id, output: "nine" })),
+]
 
 describe("thinking that nobody signed", () => {
   test.each([false, true])("is left out where a vendor's model goes on, streamed: %p", async (stream) => {
@@ -101,18 +117,62 @@ describe("thinking that nobody signed", () => {
   })
 })
 
+describe("thinking that the client does not want to see", () => {
+  const ask = { max_tokens: 4_000, thinking: { type: "adaptive", display: "omitted" } as const, tools: [findTrain] }
+  const calls = "think=3&text=I+look.&tool=find_train"
+  test.each([false, true])(
+    "is carried to the chat backend that goes on after its call, streamed: %p",
+    async (stream) => {
+      const id = await model("chat", calls)
+      const asked = { ...ask, model: id, messages: [question] }
+      const answer = stream
+        ? await anthropic.messages.stream(asked).finalMessage()
+        : await anthropic.messages.create({ ...asked, stream: false })
+      // A copy, for the runner writes what it matched into what it was given.
+      expect(structuredClone(answer.content)).toMatchObject([
+        { type: "text", text: "I look." },
+        { type: "thinking", thinking: "", signature: expect.stringMatching(/^loket1\./) },
+        { type: "tool_use" },
+      ])
+      await anthropic.messages.create({ ...asked, stream: false, messages: withResult(answer) })
+      const [, again] = sent(id)
+      expect(again).toMatchObject({
+        messages: [
+          question,
+          { role: "assistant", content: "I look.", reasoning_content: expect.stringMatching(/^\w+( \w+)* ?$/) },
+          { role: "tool" },
+        ],
+      })
+    },
+  )
+
+  test("does not reach a vendor's model, and reaches another backend of the format as what can be read", async () => {
+    const [first, vendors, others] = [
+      await model("chat", calls),
+      await model("messages", "text=Yes.", "claude-opus-5"),
+      await model("messages", "text=Yes.", "kimi"),
+    ]
+    const messages = withResult(await anthropic.messages.create({ ...ask, model: first, messages: [question] }))
+    await anthropic.messages.create({ ...ask, model: vendors, messages })
+    await anthropic.messages.create({ ...ask, model: others, messages })
+    const said = [{ type: "text", text: "I look." }]
+    const thought = { type: "thinking", thinking: expect.stringMatching(/\w/), signature: "" }
+    expect(sent(vendors)).toMatchObject([{ messages: [question, { content: [...said, { type: "tool_use" }] }, {}] }])
+    expect(sent(others)).toMatchObject([
+      { messages: [question, { content: [...said, thought, { type: "tool_use" }] }, {}] },
+    ])
+  })
+
+  test("stays away where no call needs it: the text comes first", async () => {
+    const id = await model("chat", thinks)
+    const { content } = await anthropic.messages.create({ ...ask, model: id, messages: [question] })
+    expect(content).toMatchObject([{ type: "text", text: "At nine." }])
+  })
+})
+
 describe("reasoning that a responses backend could not read", () => {
   const parameters = { type: "object", properties: {} }
   const tools = [{ type: "function" as const, name: "find_train", parameters, strict: false }]
-  const reads = () => model("responses", "tool=find_train", "gpt", "responses")
-  /** The loop of the format's own documentation: all of the output goes back, and the result of each call. */
-  const next = (asked: OpenAI.Responses.ResponseInput, output: OpenAI.Responses.ResponseOutputItem[]) => [
-    ...asked,
-    ...output.filter((item) => item.type === "reasoning" || item.type === "function_call"),
-    ...output
-      .filter((item) => item.type === "function_call")
-      .map((call) => ({ type: "function_call_output" as const, call_id: call.call_id, output: "nine" })),
-  ]
 
   test.each(["chat", "messages"] as const)("is left out where it came of a %s backend", async (backend) => {
     const [first, second] = [await model(backend, "think=3&tool=find_train", "other", "responses"), await reads()]
@@ -123,7 +183,7 @@ describe("reasoning that a responses backend could not read", () => {
       reasoning: { effort: "low" },
     })
     expect(begun.output.map(({ type }) => type)).toEqual(["reasoning", "function_call"])
-    await openai.responses.create({ model: second, input: next([question], begun.output), tools })
+    await openai.responses.create({ model: second, input: withOutput([question], begun.output), tools })
     expect(sent(second)).toEqual([
       expect.objectContaining({
         input: [
@@ -149,7 +209,7 @@ describe("reasoning that a responses backend could not read", () => {
       id: "rs_1",
       summary: [{ type: "summary_text" as const, text: "Hm." }],
     }
-    await openai.responses.create({ model: id, input: next([question], [summary, ...output]), tools })
+    await openai.responses.create({ model: id, input: withOutput([question], [summary, ...output]), tools })
     const [, again] = sent(id)
     expect(again?.["input"]).toMatchObject([question, { type: "function_call" }, { type: "function_call_output" }])
   })

@@ -180,10 +180,10 @@ export function webCitation(citation: JsonObject): JsonObject {
 
 const SEAL = "loket1."
 
-const seal = (text: string): string => SEAL + Buffer.from(text).toString("base64")
+export const seal = (text: string): string => SEAL + Buffer.from(text).toString("base64")
 
 /** Empty for what another sealed: its address and title are all that can be told of it. */
-const unseal = (sealed: Json | undefined): string =>
+export const unseal = (sealed: Json | undefined): string =>
   typeof sealed === "string" && sealed.startsWith(SEAL)
     ? Buffer.from(sealed.slice(SEAL.length), "base64").toString()
     : ""

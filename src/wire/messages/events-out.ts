@@ -11,6 +11,7 @@ import type { AnswerView, EventEncoder, FailureContext, SentStep } from "../form
 import { encodeSse, messagesErrorType, messageWithHint } from "../sse.ts"
 import { Steps } from "../backend-stream.ts"
 import { type Block, BlockQueue } from "./block-queue.ts"
+import { seal } from "./content.ts"
 import { encodeEnding, encodeUsage, promptUsage } from "./usage.ts"
 
 interface Tool {
@@ -23,6 +24,9 @@ export const eventEncoder = (view: AnswerView): EventEncoder => new MessagesEven
 class MessagesEventEncoder implements EventEncoder {
   readonly #view: AnswerView
   readonly #reportsThinking: boolean
+  readonly #carriesThinking: boolean
+  /** Thinking that the client is to carry and not to read, until a call needs it. */
+  #carried = ""
   readonly #steps = new Steps()
   readonly #queue = new BlockQueue()
   readonly #tools = new Map<number, Tool>()
@@ -35,6 +39,7 @@ class MessagesEventEncoder implements EventEncoder {
   constructor(view: AnswerView) {
     this.#view = view
     this.#reportsThinking = reportsThinking(view.request)
+    this.#carriesThinking = carriesThinking(view.request)
   }
 
   encode(event: ModelEvent): SentStep[] {
@@ -102,6 +107,7 @@ class MessagesEventEncoder implements EventEncoder {
   }
 
   #thinking(thinking: string): void {
+    if (this.#carriesThinking) this.#carried += thinking
     if (thinking === "" || !this.#reportsThinking) return
     const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
     this.#queue.add(block, { type: "thinking_delta", thinking }, true)
@@ -109,13 +115,18 @@ class MessagesEventEncoder implements EventEncoder {
 
   /** Only what a messages backend sealed can be sent back to one; a signature is never made up. */
   #seal({ by, data }: Seal): void {
+    this.#carried = ""
     if (by === "responses") return
     if (by === "messages-redacted") {
       this.#queue.begin("redacted", { type: "redacted_thinking", data }).ended = true
       return
     }
+    this.#sign(data)
+  }
+
+  #sign(signature: string): void {
     const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
-    this.#queue.add(block, { type: "signature_delta", signature: data }, false)
+    this.#queue.add(block, { type: "signature_delta", signature }, false)
     block.signed = true
     block.ended = true
   }
@@ -126,6 +137,8 @@ class MessagesEventEncoder implements EventEncoder {
   }
 
   #startTool({ index, id, name, custom }: Extract<ModelEvent, { type: "tool-call-start" }>): void {
+    if (this.#carried !== "") this.#sign(seal(this.#carried))
+    this.#carried = ""
     const block = this.#queue.begin("tool", { type: "tool_use", id, name, input: {} })
     this.#tools.set(index, { block, custom })
     if (custom) this.#addInput(block, '{"input":"')
@@ -198,6 +211,17 @@ export const messageId = (id: string | undefined, { requestId }: Pick<AnswerView
 export function reportsThinking({ body }: ModelRequest): boolean {
   const { thinking } = body
   return isObject(thinking) && thinking["type"] !== "disabled" && thinking["display"] !== "omitted"
+}
+
+/**
+ * Whether the client carries thinking that it is not to read: it asked for a model that thinks, and for nothing to be shown.
+ * The vendor's models give it a block for that, with nothing in it but a signature. Another backend's thinking goes in such
+ * a block before a call, because there are some that refuse the call's result without it. An answer without calls begins
+ * with its text, as it does for everybody to whom thinking is not shown.
+ */
+export function carriesThinking({ body }: ModelRequest): boolean {
+  const { thinking } = body
+  return isObject(thinking) && thinking["type"] !== "disabled" && thinking["display"] === "omitted"
 }
 
 // A failure in a messages stream: the format's own `error` event, which its SDKs raise (decisions §6, §12.8).

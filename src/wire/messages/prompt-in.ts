@@ -5,7 +5,7 @@
  * known type leaves out is read as nothing. A block that only the vendor's own backend could make sense of is refused, but for
  * the traces of tools that ran there: the answer that followed them says what they found.
  */
-import { readCache } from "./content.ts"
+import { readCache, unseal } from "./content.ts"
 import { isObject, type Json, type JsonObject, misshapen, present, readText, shown } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type {
@@ -254,6 +254,8 @@ export const decodeAnswered = (blocks: readonly JsonObject[]): AssistantPart[] =
   })
 
 function thinkingPart(text: string, signature: string): AssistantPart[] {
+  const carried = unseal(signature)
+  if (carried !== "") return [{ type: "thinking", text: carried, seal: undefined }]
   const seal = signature === "" ? undefined : ({ by: "messages", data: signature } as const)
   return text === "" && seal === undefined ? [] : [{ type: "thinking", text, seal }]
 }

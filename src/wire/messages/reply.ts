@@ -9,8 +9,9 @@ import type { AssistantPart, ModelReply, Prompt, ThinkingPart } from "../../lang
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { plausibleTokens } from "../tokens.ts"
+import { seal } from "./content.ts"
 import { isContentBlock } from "./events-in.ts"
-import { messageId, reportsThinking } from "./events-out.ts"
+import { carriesThinking, messageId, reportsThinking } from "./events-out.ts"
 import { decodeAnswered } from "./prompt-in.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
 import {
@@ -78,7 +79,7 @@ export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
     type: "message",
     role: "assistant",
     model: view.model,
-    content: reply.parts.flatMap((part) => encodePart(part, shows)),
+    content: encodeParts(carriesThinking(view.request) ? withCarried(reply.parts) : reply.parts, shows),
     ...encodeEnding({
       finish: reply.finish,
       stopSequence: reply.stopSequence,
@@ -87,6 +88,24 @@ export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
     }),
     usage: reply.usage === undefined ? estimatedUsage(view.inputTokens) : encodeUsage(reply.usage),
   }
+}
+
+const encodeParts = (parts: readonly AssistantPart[], shows: boolean): JsonObject[] =>
+  parts.flatMap((part) => encodePart(part, shows))
+
+/** Thinking that nobody sealed, sealed as what a client carries before the call that needs it (events-out.ts). */
+function withCarried(parts: readonly AssistantPart[]): AssistantPart[] {
+  let carried = ""
+  return parts.flatMap((part): AssistantPart[] => {
+    if (part.type === "thinking") {
+      carried = part.seal === undefined ? carried + part.text : ""
+      return part.seal === undefined ? [] : [part]
+    }
+    if (part.type !== "tool-call" || carried === "") return [part]
+    const data = seal(carried)
+    carried = ""
+    return [{ type: "thinking", text: "", seal: { by: "messages", data } }, part]
+  })
 }
 
 function encodePart(part: AssistantPart, shows: boolean): JsonObject[] {

@@ -5,6 +5,7 @@
  */
 import { beginsWith, isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Effort, Reasoning } from "../../language/prompt.ts"
+import { unseal } from "./content.ts"
 
 export interface ModelTraits {
   /** `enabled` with a budget, or `adaptive` with an effort beside it. */
@@ -195,30 +196,41 @@ function withoutThinking(body: JsonObject): JsonObject {
 }
 
 /**
- * Leaves out what the vendor's models refuse: thinking without a signature, which is another model's, told in this
+ * Leaves out what the vendor's models refuse: thinking that they did not sign, which is another model's, told in this
  * conversation before it went on with this one. Other backends of the format get all of it, for some of them sign nothing.
  * Changes `body` as `lowerThinking` does.
  */
 export function withoutUnsigned(body: JsonObject, model: string): JsonObject {
   const { messages } = body
-  if (!isVendors(model) || !Array.isArray(messages) || !messages.some(hasUnsigned)) return body
-  const signed = messages.map(withSignedAlone).filter(saysSomething)
+  if (!Array.isArray(messages) || !messages.some(hasUnsigned)) return body
+  const read = isVendors(model) ? () => [] : opened
+  const signed = messages
+    .map((message) => (hasUnsigned(message) ? withBlocks(message, read) : message))
+    .filter(saysSomething)
   body["messages"] = signed
   const { thinking } = body
-  const budgeted = isObject(thinking) && thinking["type"] === "enabled"
+  const budgeted = isVendors(model) && isObject(thinking) && thinking["type"] === "enabled"
   return budgeted && goesOnUnthinking(signed.filter(isObject)) ? withoutThinking(body) : body
 }
 
-const isUnsigned = (block: Json): boolean =>
-  isObject(block) && block["type"] === "thinking" && (block["signature"] ?? "") === ""
+const isUnsigned = (block: Json): block is JsonObject =>
+  isObject(block) &&
+  block["type"] === "thinking" &&
+  ((block["signature"] ?? "") === "" || unseal(block["signature"]) !== "")
 
 const hasUnsigned = (message: Json): boolean =>
   isObject(message) && Array.isArray(message["content"]) && message["content"].some(isUnsigned)
 
-const withSignedAlone = (message: Json): Json =>
-  hasUnsigned(message) && isObject(message) && Array.isArray(message["content"])
-    ? { ...message, content: message["content"].filter((block) => !isUnsigned(block)) }
+const withBlocks = (message: Json, read: (unsigned: JsonObject) => Json[]): Json =>
+  isObject(message) && Array.isArray(message["content"])
+    ? { ...message, content: message["content"].flatMap((block) => (isUnsigned(block) ? read(block) : [block])) }
     : message
+
+/** What a client carried without reading it stands there to be read. */
+const opened = (block: JsonObject): Json[] => {
+  const carried = unseal(block["signature"])
+  return [carried === "" ? block : { ...block, thinking: carried, signature: "" }]
+}
 
 /** An empty message is refused; its neighbours may stand side by side. */
 const saysSomething = (message: Json): boolean =>
