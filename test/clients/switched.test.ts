@@ -43,7 +43,7 @@ const findTrain = {
 }
 
 /** The conversation with an answer and the result of its call. */
-const withResult = ({ content }: Anthropic.Message) => {
+const withResult = (content: Anthropic.ContentBlockParam[]) => {
   const call = content.find((block) => block.type === "tool_use")
   const result = { type: "tool_result" as const, tool_use_id: call?.id ?? "", content: "At nine." }
   return [question, { role: "assistant" as const, content }, { role: "user" as const, content: [result] }]
@@ -117,6 +117,29 @@ describe("thinking that nobody signed", () => {
   })
 })
 
+/** A conversation with a call and its result, as a backend is sent it. */
+const callOf = (id: string) => ({
+  messages: [
+    question,
+    { content: [{ type: "text" }, { type: "tool_use", id, name: "find_train" }] },
+    { content: [{ type: "tool_result", tool_use_id: id, content: "At nine." }] },
+  ],
+})
+
+test("ids of calls that another model made are of the characters that a vendor's model takes, and only for it", async () => {
+  const [vendors, others] = [
+    await model("messages", "text=Yes.", "claude-opus-5"),
+    await model("messages", "text=Yes.", "kimi"),
+  ]
+  // As Kimi names its calls.
+  const id = "functions.find_train:0"
+  const calling = { type: "tool_use" as const, id, name: "find_train", input: {} }
+  const messages = withResult([{ type: "text" as const, text: "I look." }, calling])
+  for (const each of [vendors, others]) await anthropic.messages.create({ model: each, max_tokens: 100, messages })
+  expect(sent(vendors)).toMatchObject([callOf("functions_find_train_0")])
+  expect(sent(others)).toMatchObject([callOf(id)])
+})
+
 describe("thinking that the client does not want to see", () => {
   const ask = { max_tokens: 4_000, thinking: { type: "adaptive", display: "omitted" } as const, tools: [findTrain] }
   const calls = "think=3&text=I+look.&tool=find_train"
@@ -134,7 +157,7 @@ describe("thinking that the client does not want to see", () => {
         { type: "thinking", thinking: "", signature: expect.stringMatching(/^loket1\./) },
         { type: "tool_use" },
       ])
-      await anthropic.messages.create({ ...asked, stream: false, messages: withResult(answer) })
+      await anthropic.messages.create({ ...asked, stream: false, messages: withResult(answer.content) })
       const [, again] = sent(id)
       expect(again).toMatchObject({
         messages: [
@@ -152,7 +175,8 @@ describe("thinking that the client does not want to see", () => {
       await model("messages", "text=Yes.", "claude-opus-5"),
       await model("messages", "text=Yes.", "kimi"),
     ]
-    const messages = withResult(await anthropic.messages.create({ ...ask, model: first, messages: [question] }))
+    const { content } = await anthropic.messages.create({ ...ask, model: first, messages: [question] })
+    const messages = withResult(content)
     await anthropic.messages.create({ ...ask, model: vendors, messages })
     await anthropic.messages.create({ ...ask, model: others, messages })
     const said = [{ type: "text", text: "I look." }]

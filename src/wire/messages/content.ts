@@ -187,3 +187,35 @@ export const unseal = (sealed: Json | undefined): string =>
   typeof sealed === "string" && sealed.startsWith(SEAL)
     ? Buffer.from(sealed.slice(SEAL.length), "base64").toString()
     : ""
+
+// The ids of calls, of which the vendor takes letters, digits, `_` and `-`. Other models make ids of other characters.
+
+/** A call and its result are written alike, so they still belong together. */
+export const writtenId = (id: string): string => id.replace(/[^\w-]/g, "_") || "_"
+
+/** Changes `body`, which is the copy that is to be forwarded; what lies within it is replaced, never changed. */
+export function withWrittenIds(body: JsonObject): void {
+  const { messages } = body
+  if (Array.isArray(messages)) body["messages"] = replaced(messages, withIds)
+}
+
+const withIds = (message: Json): Json => {
+  if (!isObject(message) || !Array.isArray(message["content"])) return message
+  const content = replaced(message["content"], withId)
+  return content === message["content"] ? message : { ...message, content }
+}
+
+const withId = (block: Json): Json => {
+  if (!isObject(block)) return block
+  const name = block["type"] === "tool_use" ? "id" : block["type"] === "tool_result" ? "tool_use_id" : undefined
+  const id = name === undefined ? undefined : block[name]
+  if (name === undefined || typeof id !== "string") return block
+  const written = writtenId(id)
+  return written === id ? block : { ...block, [name]: written }
+}
+
+/** The same list where nothing in it is another. */
+function replaced(list: Json[], replace: (item: Json) => Json): Json[] {
+  const items = list.map(replace)
+  return items.every((item, place) => item === list[place]) ? list : items
+}

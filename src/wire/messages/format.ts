@@ -32,14 +32,14 @@ import { estimateInput, type InputEstimate } from "../estimate.ts"
 import { type Allowance, CACHE_MARK, fields, type Fields, filterFields, NO_ALLOWANCE, SIGNED } from "../fields.ts"
 import type { ClientFormat } from "../format.ts"
 import { BETA } from "../shared/betas.ts"
-import { readMessages, readSystem } from "./content.ts"
+import { readMessages, readSystem, withWrittenIds } from "./content.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, streamFailure } from "./events-out.ts"
 import { decodePrompt } from "./prompt-in.ts"
 import { encodePrompt } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
-import { lowerThinking, withoutUnsigned } from "./thinking.ts"
+import { isVendors, lowerThinking, withoutUnsigned } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
 // The fields that travel: those of the vendor's package (@anthropic-ai/sdk) but for what is kept there, what is answered by
@@ -177,6 +177,7 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   own(forwarded, forwarding, "metadata", endUser === undefined ? undefined : { user_id: endUser })
   const body = lowerThinking(withPlainSearch(forwarded), request.maxOutputTokens ?? limit, limit)
   withoutUnsigned(body, forwarding.model)
+  if (isVendors(forwarding.model)) withWrittenIds(body)
   body["max_tokens"] = limit
   return body
 }

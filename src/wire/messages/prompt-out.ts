@@ -5,7 +5,7 @@
  * refused by older models and on some clouds, and where it is taken, only at some places.
  */
 import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
-import { cacheControl } from "./content.ts"
+import { cacheControl, writtenId } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type JsonObject, notServed } from "../../language/json.ts"
 import type {
@@ -154,9 +154,6 @@ function endWith(messages: Message[], prefill: boolean): void {
 
 /** What a backend of this format takes as a tool's name. */
 export const TOOL_NAMES: NameLimits = { longest: 128, shortened: 128 }
-
-/** A call and its result are written alike, so they still belong together. */
-const writtenId = (id: string): string => id.replace(/[^\w-]/g, "_") || "_"
 
 function textBlocks(parts: readonly TextPart[]): JsonObject[] {
   return parts.filter(({ text }) => text.trim() !== "").map(textBlock)

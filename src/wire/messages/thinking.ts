@@ -80,7 +80,8 @@ export function modelTraits(model: string): ModelTraits {
   return family === "sonnet" && release === 505 ? SONNET_5_5 : ALWAYS_THINKS
 }
 
-const isVendors = (model: string): boolean => model.toLowerCase().includes("claude")
+/** Compatible backends take more of what other models wrote. */
+export const isVendors = (model: string): boolean => model.toLowerCase().includes("claude")
 
 /** The effort as this model takes it: the nearest below the one asked for, or the least; undefined where it has none. */
 function nearestEffort(traits: ModelTraits, asked: Effort): Effort | undefined {
