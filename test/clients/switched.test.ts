@@ -3,11 +3,8 @@
  * users do at any time: what the first one thought is in them, and the other one's backend knows nothing of it.
  */
 import Anthropic from "@anthropic-ai/sdk"
-import { createAnthropic } from "@ai-sdk/anthropic"
-import { isStepCount, streamText, tool } from "ai"
 import OpenAI from "openai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { z } from "zod"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { Translated } from "../../src/language/request.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
@@ -18,7 +15,6 @@ let anthropic: Anthropic
 let openai: OpenAI
 
 beforeAll(async () => {
-  globalThis.AI_SDK_LOG_WARNINGS = false
   gateway = await startTestGateway()
   key = (await gateway.key(await gateway.person(1_000_000))).key
   anthropic = new Anthropic({ apiKey: key, baseURL: gateway.url, maxRetries: 0 })
@@ -97,23 +93,6 @@ describe("thinking that nobody signed", () => {
     const turns = [question, { role: "assistant" as const, content: [thought] }, question]
     await anthropic.messages.create({ model: id, max_tokens: 4_000, messages: turns })
     expect(sent(id)).toMatchObject([{ messages: [question, { content: [thought] }, question] }])
-  })
-
-  test("goes back to the chat backend that thought it, out of the AI SDK's loop over a stream", async () => {
-    const id = await model("chat", "think=3&tool=find_train&text=At+nine.")
-    const find = tool({ inputSchema: z.object({}), execute: () => "nine" })
-    const { text } = streamText({
-      model: createAnthropic({ baseURL: `${gateway.url}/v1`, apiKey: key })(id),
-      prompt: question.content,
-      tools: { find_train: find },
-      stopWhen: isStepCount(3),
-      providerOptions: { anthropic: { thinking: { type: "enabled", budgetTokens: 1_024 } } },
-    })
-    await text
-    const [, again] = sent(id)
-    expect(again).toMatchObject({
-      messages: [question, { role: "assistant", reasoning_content: expect.stringMatching(/\w/) }, { role: "tool" }],
-    })
   })
 })
 

@@ -20,8 +20,6 @@ export interface Block {
   waiting: Delta[]
   /** Nothing more comes for it. */
   ended: boolean
-  /** Its signature has come, which only thinking has. */
-  signed: boolean
   readonly json: JsonProgress | undefined
 }
 
@@ -29,9 +27,6 @@ interface Delta {
   readonly body: JsonObject
   readonly content: boolean
 }
-
-/** Clients that read a stream keep thinking for the next turn only once its signature has come, be it an empty one. */
-const UNSIGNED: JsonObject = { type: "signature_delta", signature: "" }
 
 export class BlockQueue {
   readonly #blocks: Block[] = []
@@ -52,7 +47,6 @@ export class BlockQueue {
       start,
       waiting: [],
       ended: false,
-      signed: false,
       json: kind === "tool" ? new JsonProgress() : undefined,
     }
     this.#blocks.push(block)
@@ -82,8 +76,6 @@ export class BlockQueue {
       head.waiting = []
       if (!head.ended && !(this.#blocks.length > 1 && head.json?.whole === true)) return
       head.ended = true
-      if (head.kind === "thinking" && !head.signed)
-        yield { type: "content_block_delta", index, body: { delta: UNSIGNED }, content: false }
       this.#blocks.shift()
       this.#started = false
       this.#index++

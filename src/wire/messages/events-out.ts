@@ -127,7 +127,6 @@ class MessagesEventEncoder implements EventEncoder {
   #sign(signature: string): void {
     const block = this.#openOr("thinking", { type: "thinking", thinking: "", signature: "" })
     this.#queue.add(block, { type: "signature_delta", signature }, false)
-    block.signed = true
     block.ended = true
   }
 
