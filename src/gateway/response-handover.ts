@@ -41,6 +41,30 @@ export function serveHandover(
     controller.enqueue(encodeFrame(FRAME.end))
     controller.close()
   }
+  const next = async (controller: ReadableStreamDefaultController<Uint8Array>) => {
+    if (body !== undefined) {
+      const { value } = await body.read()
+      return value === undefined ? end(controller) : controller.enqueue(encodeFrame(FRAME.bytes, value))
+    }
+    const answer = await answering
+    if (answer === undefined) controller.enqueue(encodeHead({ none: true }))
+    else if (answer instanceof Failure)
+      controller.enqueue(encodeHead({ failure: { code: answer.code, detail: answer.detail } }))
+    else if (answer.body instanceof ReadableStream) {
+      body = answer.body.getReader()
+      return controller.enqueue(encodeHead({ headers: answer.headers, whole: false }))
+    } else {
+      controller.enqueue(encodeHead({ headers: answer.headers, whole: true }))
+      const bytes = typeof answer.body === "string" ? new TextEncoder().encode(answer.body) : answer.body
+      controller.enqueue(encodeFrame(FRAME.bytes, bytes))
+    }
+    end(controller)
+  }
+  /** A stream that errors is not cancelled, and a keepalive on it would throw in its timer. */
+  const broken = (error: unknown) => {
+    beating?.cancel()
+    throw error
+  }
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
@@ -51,25 +75,7 @@ export function serveHandover(
         }
         beat()
       },
-      async pull(controller) {
-        if (body !== undefined) {
-          const { value } = await body.read()
-          return value === undefined ? end(controller) : controller.enqueue(encodeFrame(FRAME.bytes, value))
-        }
-        const answer = await answering
-        if (answer === undefined) controller.enqueue(encodeHead({ none: true }))
-        else if (answer instanceof Failure)
-          controller.enqueue(encodeHead({ failure: { code: answer.code, detail: answer.detail } }))
-        else if (answer.body instanceof ReadableStream) {
-          body = answer.body.getReader()
-          return controller.enqueue(encodeHead({ headers: answer.headers, whole: false }))
-        } else {
-          controller.enqueue(encodeHead({ headers: answer.headers, whole: true }))
-          const bytes = typeof answer.body === "string" ? new TextEncoder().encode(answer.body) : answer.body
-          controller.enqueue(encodeFrame(FRAME.bytes, bytes))
-        }
-        end(controller)
-      },
+      pull: (controller) => next(controller).catch(broken),
       async cancel() {
         beating?.cancel()
         await body?.cancel()

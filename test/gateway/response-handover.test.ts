@@ -140,3 +140,15 @@ test("until its head an answer says that it is coming", async () => {
   const kinds = [await frames.next(), await frames.next(), await frames.next(), await frames.next()]
   expect(kinds.map((each) => each?.kind)).toEqual([FRAME.head, FRAME.bytes, FRAME.end, undefined])
 })
+
+test("a body that breaks off ends the handover and its keepalives", async () => {
+  const clock = new VirtualClock()
+  const { promise: broken, reject } = Promise.withResolvers<void>()
+  const body = new ReadableStream<Uint8Array>({ pull: () => broken })
+  const frames = new FrameReader(serveHandover(Promise.resolve({ headers, body }), clock))
+  expect([await frames.next(), await frames.next()].map((each) => each?.kind)).toEqual([FRAME.alive, FRAME.head])
+  const next = frames.next()
+  reject(new Error("the client took nothing for too long"))
+  expect(await next).toBeUndefined()
+  expect(clock.runNext()).toBeFalse()
+})
