@@ -74,10 +74,6 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   }
   const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
   const manager = serviceManager(process.env, log)
-  if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
-    log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
-  if (isOpenDev)
-    log.warn("dev is open to the network", { host: config.HOST, because: "whoever reaches it tops up without paying" })
   const starting = startServer({
     config,
     log,
@@ -93,6 +89,10 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     console.error("it does not start; `loket doctor` looks for the cause, and says what to do about it:")
     throw error
   })
+  if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
+    server.log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
+  if (isOpenDev)
+    server.log.warn("dev is open to the network", { host: config.HOST, because: "whoever reaches it tops up without paying" })
 
   const { promise: stopped, resolve, reject } = Promise.withResolvers<void>()
   const drain = async () => {

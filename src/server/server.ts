@@ -27,6 +27,7 @@ import { eventsController } from "../http/events.ts"
 import { healthController, type Readiness, type Ready, readyNow } from "../http/health.ts"
 import { listen, listenForMetrics } from "./sockets.ts"
 import { balanceController, runController } from "../http/own-key.ts"
+import type { Log } from "../log.ts"
 import type { TopUps } from "../payments/top-ups.ts"
 import { archivesIn } from "../store/archives.ts"
 import { idempotencyKeyStore } from "../store/idempotency-keys.ts"
@@ -42,6 +43,8 @@ import { openParts, type Parts } from "./parts.ts"
 
 export interface Server {
   readonly url: string
+  /** The log that it was given. What is warned of by this one is in the metrics, and so can be alerted on. */
+  readonly log: Log
   /** The port of the listener for Prometheus. Undefined without `METRICS_PORT`. */
   readonly metricsUrl: string | undefined
   readonly accounts: Accounts
@@ -84,6 +87,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const chores = await startChores(parts)
 
   return {
+    log,
     url: `http://${server.hostname?.includes(":") ? `[${server.hostname}]` : server.hostname}:${server.port}`,
     metricsUrl: metricsServer === undefined ? undefined : `${metricsServer.url.origin}/metrics`,
     accounts,

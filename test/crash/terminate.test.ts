@@ -1,5 +1,6 @@
-/** SIGTERM in the midst of calls. SIGKILL is in torture.test.ts. */
+/** SIGTERM in the midst of calls, and what a process warns of. SIGKILL is in torture.test.ts. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { freePort } from "../free-port.ts"
 import { reconcile } from "../money/reconcile.ts"
 import { bodyOf, formats, paths, terminals } from "./asking.ts"
 import { type ChildGateway, House, modelSeed } from "./child.ts"
@@ -18,6 +19,13 @@ afterEach(async () => {
   await house[Symbol.asyncDispose]()
 })
 
+/** How often a process has logged an event, as its alerts see it. */
+async function logged(metricsPort: number, event: string): Promise<number> {
+  const text = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+  const line = text.split("\n").find((each) => each.startsWith("loket_log_events_total{") && each.includes(event))
+  return Number(line?.split(" ").at(-1) ?? 0)
+}
+
 test("simulated payments in production are warned of", async () => {
   const warning = /"level":"warn","event":"anybody can top up without paying"/
   expect(gateway.complaints).toEqual([expect.stringMatching(warning)])
@@ -26,6 +34,10 @@ test("simulated payments in production are warned of", async () => {
   const without = await house.start({ PAYMENT_SIMULATED_SECRET: "" })
   expect(without.complaints).toEqual([])
   await without.kill()
+  const metricsPort = freePort()
+  const counted = await house.start({ METRICS_PORT: String(metricsPort) })
+  expect(await logged(metricsPort, "anybody can top up without paying")).toBe(1)
+  await counted.kill()
 })
 
 test("SIGTERM, however often, lets streams end, takes no new calls, gives the leases back and ends with 0", async () => {
