@@ -4,6 +4,8 @@
  * turn (sd_notify(3), sd_watchdog_enabled(3)). Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun
  * itself cannot send.
  *
+ * Then what is thrown where nobody catches it.
+ *
  * Then how many requests it may have in flight. Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
  * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
  */
@@ -78,6 +80,17 @@ const openLibc = () =>
     sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: "i64" },
     close: { args: ["i32"], returns: "i32" },
   }).symbols
+
+/**
+ * Throws in a timer and rejections that nobody waits for are bugs, and are told like those of the edge. The process goes on, as
+ * it does without this: Bun ends none whose entry awaits, and writes the error where no alert sees it.
+ */
+export function logStrayErrors(log: Pick<Log, "error">): void {
+  for (const event of ["uncaughtException", "unhandledRejection"])
+    process.on(event, (error: unknown) =>
+      log.error("unhandled", { error: error instanceof Error ? (error.stack ?? error.message) : String(error) }),
+    )
+}
 
 const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 /** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */

@@ -9,7 +9,7 @@ import { type Config, workersOf } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
-import { ensureRequestLimit, ownCommand, serviceManager } from "../own-process.ts"
+import { ensureRequestLimit, logStrayErrors, ownCommand, serviceManager } from "../own-process.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { unbound } from "../store/key-rows.ts"
@@ -89,10 +89,14 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     console.error("it does not start; `loket doctor` looks for the cause, and says what to do about it:")
     throw error
   })
+  logStrayErrors(server.log)
   if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
     server.log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
   if (isOpenDev)
-    server.log.warn("dev is open to the network", { host: config.HOST, because: "whoever reaches it tops up without paying" })
+    server.log.warn("dev is open to the network", {
+      host: config.HOST,
+      because: "whoever reaches it tops up without paying",
+    })
 
   const { promise: stopped, resolve, reject } = Promise.withResolvers<void>()
   const drain = async () => {
@@ -139,6 +143,7 @@ const LOG_DRAIN_MS = 2_000
 
 async function supervise(config: Config): Promise<void> {
   const { log, pass, drained } = logToStandardOutput(config.LOG_LEVEL)
+  logStrayErrors(log)
   const manager = serviceManager(process.env, log)
   const workers = workersOf(config)
   const supervisor = new Supervisor({

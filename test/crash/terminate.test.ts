@@ -1,5 +1,8 @@
 /** SIGTERM in the midst of calls, and what a process warns of. SIGKILL is in torture.test.ts. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { freePort } from "../free-port.ts"
 import { reconcile } from "../money/reconcile.ts"
 import { bodyOf, formats, paths, terminals } from "./asking.ts"
@@ -38,6 +41,32 @@ test("simulated payments in production are warned of", async () => {
   const counted = await house.start({ METRICS_PORT: String(metricsPort) })
   expect(await logged(metricsPort, "anybody can top up without paying")).toBe(1)
   await counted.kill()
+})
+
+test("what is thrown where nobody catches it is in the log and in the metrics, and the process goes on", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "loket-stray-"))
+  const preload = join(directory, "bugs.ts")
+  writeFileSync(
+    preload,
+    `process.on("SIGUSR2", () => {
+      setTimeout(() => { throw new Error("a bug in a timer") }, 0)
+      void Promise.reject(new Error("a bug in a promise"))
+    })`,
+  )
+  await gateway.kill()
+  const metricsPort = freePort()
+  const buggy = await house.start({ METRICS_PORT: String(metricsPort), BUN_OPTIONS: `--preload=${preload}` })
+  expect(await logged(metricsPort, "unhandled")).toBe(0)
+  buggy.signal("SIGUSR2")
+  while (!/timer/.test(buggy.complaints.join()) || !/promise/.test(buggy.complaints.join())) await Bun.sleep(10)
+  for (const where of ["timer", "promise"]) {
+    const line = new RegExp(`"level":"error","event":"unhandled","error":"Error: a bug in a ${where}\\\\n +at `)
+    expect(buggy.complaints).toContainEqual(expect.stringMatching(line))
+  }
+  expect(await logged(metricsPort, "unhandled")).toBe(2)
+  buggy.terminate()
+  expect(await buggy.exited).toBe(0)
+  rmSync(directory, { recursive: true })
 })
 
 test("SIGTERM, however often, lets streams end, takes no new calls, gives the leases back and ends with 0", async () => {
