@@ -12,7 +12,7 @@ import { request } from "node:https"
 import ipaddr from "ipaddr.js"
 import { Webhook } from "standardwebhooks"
 import type { Log } from "../log.ts"
-import type { Mailer } from "./owner-mail.ts"
+import { isPutBack, type Mailer } from "./owner-mail.ts"
 import type { Outbox, TakenWebhook } from "../store/outbox.ts"
 import { mailOf } from "./alert-mails.ts"
 
@@ -67,13 +67,12 @@ export class Deliveries {
       if (taken === undefined) return
       const mail = mailOf(taken)
       const delivery = mail === undefined ? "refused" : await mailer.send(mail)
-      if (delivery !== "sent") log.warn("mail not sent", { account_id: taken.accountId, again: delivery === "later" })
-      if (delivery === "later") {
-        await outbox.putMailBack(taken.id)
-        // A server that is unreachable is unreachable for the next mail too.
-        return
-      }
-      await outbox.endMail(taken.id, delivery === "sent" ? undefined : delivery)
+      const again = isPutBack(delivery)
+      if (delivery !== "sent") log.warn("mail not sent", { account_id: taken.accountId, again })
+      if (again) await outbox.putMailBack(taken.id)
+      else await outbox.endMail(taken.id, delivery === "sent" ? undefined : delivery)
+      // It is unreachable for the next mail too. One that takes nothing for this address takes others.
+      if (delivery === "unreachable") return
     }
   }
 

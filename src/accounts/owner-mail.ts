@@ -122,7 +122,7 @@ export async function sendOwnerMails({ store, mailer, publicUrl, failed }: Sende
     const letter = await written(mail, store, publicUrl)
     // Who was invited is not invited any more.
     const delivery = letter === undefined ? "sent" : await mailer.send(letter)
-    const again = delivery === "later"
+    const again = isPutBack(delivery)
     if (again) await store.putBack(mail.id)
     else await store.sent(mail.id)
     if (delivery !== "sent") failed(mail.accountId, again)
@@ -213,10 +213,13 @@ export interface Mail {
 }
 
 /**
- * `refused`: the server will not take it for this address. `later`: it surely did not take it now. `unknown`: the connection
- * was lost when it may have taken it.
+ * `refused`: the server will not take it for this address. `later`: it did not take it now. `unreachable`: there is no server, or
+ * it does not know us, so that it takes no other mail either. `unknown`: the connection was lost when it may have taken it.
  */
-export type Delivery = "sent" | "refused" | "later" | "unknown"
+export type Delivery = "sent" | "refused" | "later" | "unreachable" | "unknown"
+
+/** It was surely not sent, and may be. */
+export const isPutBack = (delivery: Delivery): boolean => delivery === "later" || delivery === "unreachable"
 
 export interface Mailer {
   /** Never throws. */
@@ -244,7 +247,7 @@ export function smtpMailer({ url, from }: SmtpTerms): Mailer {
         // A server that cannot be reached, or does not know us, has surely taken nothing.
         await transport.verify()
       } catch {
-        return "later"
+        return "unreachable"
       }
       try {
         // As an object, because a text would be read as a list of addresses.

@@ -132,6 +132,19 @@ test("a server that is away, or refuses for now, is tried again", async () => {
   expect(server.received).toHaveLength(1)
 })
 
+test("a mailbox that is full holds up nobody else's mail", async () => {
+  const full = await watcher(1)
+  server.refusals.set(full.email, 452)
+  await look()
+  const others = [await watcher(1), await watcher(1)]
+  await look()
+  expect(new Set(server.received.map(({ to: [to] }) => to))).toEqual(new Set(others.map(({ email }) => email)))
+  expect(failures).toMatchObject([{ again: true }, { again: true }])
+  server.refusals.clear()
+  await look()
+  expect(server.received.at(-1)?.to).toEqual([full.email])
+})
+
 test("an address that the server refuses for good is not tried again", async () => {
   await watcher(1)
   server.refusal = 550

@@ -11,6 +11,8 @@ export interface Received {
 export class MailServer {
   readonly received: Received[] = []
   refusal: number | undefined
+  /** Of single addresses. */
+  readonly refusals = new Map<string, number>()
   readonly #server: SMTPServer
   readonly port: Promise<number>
 
@@ -18,10 +20,11 @@ export class MailServer {
     this.#server = new SMTPServer({
       authOptional: true,
       disabledCommands: ["STARTTLS"],
-      onRcptTo: (_, __, callback) =>
-        this.refusal === undefined
-          ? callback()
-          : callback(Object.assign(new Error("refused"), { responseCode: this.refusal })),
+      onRcptTo: ({ address }, _, callback) => {
+        const responseCode = this.refusals.get(address) ?? this.refusal
+        if (responseCode === undefined) callback()
+        else callback(Object.assign(new Error("refused"), { responseCode }))
+      },
       onData: (stream, session, callback) => {
         const chunks: Buffer[] = []
         stream.on("data", (chunk: Buffer) => chunks.push(chunk))
