@@ -65,6 +65,7 @@ export class Deliveries {
     for (let sent = 0; sent < MAILS_A_LOOK && !this.#stopped; sent++) {
       const taken = await outbox.takeMail()
       if (taken === undefined) return
+      if (taken === "no address") continue
       const mail = mailOf(taken)
       const delivery = mail === undefined ? "refused" : await mailer.send(mail)
       const again = isPutBack(delivery)

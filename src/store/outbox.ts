@@ -46,8 +46,8 @@ export interface Attempt {
 }
 
 export interface Outbox {
-  /** The next mail, which is over with that. */
-  takeMail(): Promise<TakenMail | undefined>
+  /** The next mail, which is over with that; or what has nobody any more to be sent to, and is over as well. */
+  takeMail(): Promise<TakenMail | "no address" | undefined>
   /** It was surely not sent, and may be a minute later. */
   putMailBack(id: string): Promise<void>
   /** `sent`, or why it was not. */
@@ -101,9 +101,8 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
             when t.kind in ${sql(TO_OWNER)} then a.email else coalesce(a.low_balance_email, a.email) end as email
         from taken t join accounts a on a.id = t.account_id`,
     )
-    return row === undefined || row.email === null
-      ? undefined
-      : { ...toItem(row), email: row.email, language: row.language }
+    if (row === undefined) return undefined
+    return row.email === null ? "no address" : { ...toItem(row), email: row.email, language: row.language }
   },
 
   async putMailBack(id) {

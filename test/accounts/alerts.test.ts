@@ -145,6 +145,15 @@ test("a mailbox that is full holds up nobody else's mail", async () => {
   expect(server.received.at(-1)?.to).toEqual([full.email])
 })
 
+test("mails of accounts that are deleted meanwhile hold up nobody else's", async () => {
+  const gone = [await watcher(1), await watcher(1)]
+  await alertStore(world.db, true).findLowBalances()
+  await world.sql`update accounts set deleted_at = now() where id in ${world.sql(gone.map(({ id }) => id))}`
+  const { email } = await watcher(1)
+  await look()
+  expect(server.received.map(({ to }) => to)).toEqual([[email]])
+})
+
 test("an address that the server refuses for good is not tried again", async () => {
   await watcher(1)
   server.refusal = 550
