@@ -73,7 +73,6 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     backends = new Map(providers.map(simulated))
   }
   const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
-  const manager = serviceManager(process.env, log)
   const starting = startServer({
     config,
     log,
@@ -90,6 +89,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     throw error
   })
   logStrayErrors(server.log)
+  const manager = serviceManager(process.env, server.log)
   if (mode === "start" && config.PAYMENT_SIMULATED_SECRET !== undefined)
     server.log.warn("anybody can top up without paying", { because: "PAYMENT_SIMULATED_SECRET is set" })
   if (isOpenDev)
@@ -143,8 +143,6 @@ const LOG_DRAIN_MS = 2_000
 
 async function supervise(config: Config): Promise<void> {
   const { log, pass, drained } = logToStandardOutput(config.LOG_LEVEL)
-  logStrayErrors(log)
-  const manager = serviceManager(process.env, log)
   const workers = workersOf(config)
   const supervisor = new Supervisor({
     workers,
@@ -154,6 +152,8 @@ async function supervise(config: Config): Promise<void> {
     log,
     write: pass,
   })
+  logStrayErrors(supervisor.log)
+  const manager = serviceManager(process.env, supervisor.log)
   const stopped = Promise.withResolvers<void>()
   let stopping = false
   const stop = (signal: string) => {

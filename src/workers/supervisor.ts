@@ -3,7 +3,7 @@
  * them. A worker is the whole gateway; this process takes no call and knows no money. Times in milliseconds.
  */
 import { every } from "../every.ts"
-import type { Log } from "../log.ts"
+import { counting, type Log } from "../log.ts"
 import { type Answers, CombinedMetrics, type Question, WORKER_VARIABLE, WorkerProcess } from "./worker-process.ts"
 
 export interface SupervisorTerms {
@@ -44,6 +44,8 @@ interface Place {
 }
 
 export class Supervisor {
+  /** The log that it was given. What is warned of by this one is in the metrics. */
+  readonly log: Log
   readonly #terms: SupervisorTerms
   readonly #times: Times
   readonly #places: Place[] = []
@@ -62,6 +64,7 @@ export class Supervisor {
 
   constructor(terms: SupervisorTerms) {
     this.#terms = terms
+    this.log = counting(terms.log, (level, event) => this.#metrics.logged(level, event))
     this.#times = { ...TIMES, ...terms.times }
     this.#port = terms.port
   }
@@ -172,7 +175,7 @@ export class Supervisor {
   }
 
   #told({ number, worker }: Place): void {
-    this.#terms.log.info("worker listening", { worker: number, pid: worker.pid })
+    this.log.info("worker listening", { worker: number, pid: worker.pid })
   }
 
   /** As long as nobody else is put into the place. */
@@ -182,7 +185,7 @@ export class Supervisor {
     const how = await worker.ended
     const isOurs = () => place.worker === worker && !this.#isStopping
     if (!isOurs()) return
-    this.#terms.log.error("worker ended", { worker: place.number, pid: worker.pid, how })
+    this.log.error("worker ended", { worker: place.number, pid: worker.pid, how })
     this.#metrics.restarted(worker.unanswered >= UNANSWERED_LOOKS ? "frozen" : "ended")
     if (performance.now() - worker.startedAt >= steadyMs) place.pauseMs = pauseMs
     await Promise.race([Bun.sleep(place.pauseMs), this.#stopping.promise])
@@ -207,8 +210,7 @@ export class Supervisor {
       try {
         await fresh.listening
       } catch (error) {
-        if (!this.#isStopping)
-          this.#terms.log.error("worker not replaced", { worker: place.number, error: String(error) })
+        if (!this.#isStopping) this.log.error("worker not replaced", { worker: place.number, error: String(error) })
         return
       }
       // Whoever is there now: it may have ended meanwhile, and been started again.
@@ -227,7 +229,7 @@ export class Supervisor {
     for (const { worker, answer } of await this.#askAll("alive")) {
       worker.unanswered = answer === undefined ? worker.unanswered + 1 : 0
       if (worker.unanswered < UNANSWERED_LOOKS) continue
-      this.#terms.log.error("worker frozen", { pid: worker.pid })
+      this.log.error("worker frozen", { pid: worker.pid })
       worker.signal("SIGKILL")
     }
   }

@@ -188,6 +188,13 @@ export class CombinedMetrics {
     labelNames: ["why"],
     registers: [this.#own],
   })
+  /** Of the supervisor's own log; workers count theirs under the same name. */
+  readonly #logged = new Counter({
+    name: "loket_log_events_total",
+    help: "Warnings and errors of the log.",
+    labelNames: ["level", "event"],
+    registers: [this.#own],
+  })
 
   constructor(workers: () => { readonly wanted: number; readonly listening: number }) {
     for (const why of ["ended", "frozen", "replaced"] as const) this.#restarts.inc({ why }, 0)
@@ -209,6 +216,10 @@ export class CombinedMetrics {
         gauge.set({ state: "listening" }, listening)
       },
     })
+  }
+
+  logged(level: "warn" | "error", event: string): void {
+    this.#logged.inc({ level, event })
   }
 
   restarted(why: Restart): void {

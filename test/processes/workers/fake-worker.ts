@@ -9,6 +9,8 @@ if (broken !== "" && existsSync(broken)) {
   process.exit(7)
 }
 const registry = new Registry()
+const logged = { name: "loket_log_events_total", help: "Warnings and errors of the log.", registers: [registry] }
+new Counter({ ...logged, labelNames: ["level", "event"] }).inc({ level: "warn", event: "fake" })
 new Counter({ name: "fake_calls_total", help: "Calls.", registers: [registry] }).inc(10)
 new Gauge({ name: "fake_under_way", help: "Calls.", registers: [registry] }).set(3)
 const took = new Histogram({ name: "fake_seconds", help: "Calls.", buckets: [1, 2], registers: [registry] })

@@ -95,6 +95,9 @@ test("one that ends is started again, and what it had counted stays counted", as
   expect(metrics).toContain("fake_calls_total 30\n")
   expect(metrics).toContain("fake_under_way 6\n")
   expect(metrics).toContain('loket_worker_restarts_total{why="ended"} 1\n')
+  // The supervisor's own log is counted beside those of the workers.
+  expect(metrics).toContain('loket_log_events_total{level="error",event="worker ended"} 1\n')
+  expect(metrics).toContain('loket_log_events_total{level="warn",event="fake"} 3\n')
 })
 
 test("one that cannot start again is tried until it can", async () => {
