@@ -81,7 +81,7 @@ const otherBudget = (budget: Micro): Failure =>
 
 /** What the run pays at the most. The run is made where there is none. */
 export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldRequest): MaybePromise<Micro | Failure> {
-  return andThen(actors.runs.enter(run), (reply) => {
+  return andThen(enter(actors, run, terms), (reply) => {
     const refusal = refusalOf(actors, run.runId, reply)
     if (refusal !== undefined) return refusal
     return andThen(actors.runs.hold(run.runId, terms), (held) => {
@@ -89,6 +89,46 @@ export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldRequest): 
       return new Failure(held === "insufficient" ? "quota.run_limit_exceeded" : "dependency.database_unavailable")
     })
   })
+}
+
+/**
+ * Runs are few, and last for days. Whoever goes on asking without money, each time under a new name, would be out of them when
+ * there is money again. So a run is made for a call that the run and the account can pay.
+ */
+function enter(actors: Actors, run: RunRequest, terms: HoldRequest): MaybePromise<EnterReply | Failure> {
+  const { budget } = run
+  if (budget === undefined) return actors.runs.enter(run)
+  return andThen(actors.runs.enter({ ...run, budget: undefined }), (found) => {
+    if (found instanceof Failure) return found
+    if (found.kind !== "unknown") return actors.runs.enter(run)
+    const paying = budget < terms.least ? new Failure("quota.run_limit_exceeded") : payable(actors, run, terms)
+    return andThen(paying, (refusal) =>
+      refusal === undefined ? actors.runs.enter(run) : refusalOfUnmade(actors, run, refusal),
+    )
+  })
+}
+
+function payable(
+  actors: Actors,
+  { accountId }: RunRequest,
+  { requestId, least }: HoldRequest,
+): MaybePromise<Failure | undefined> {
+  const terms = { requestId: `${requestId}-run`, least, target: least }
+  return andThen(actors.accounts.hold(accountId, terms), (held) => {
+    actors.accounts.release(accountId, terms.requestId)
+    if (held instanceof Failure || held.kind === "held") return held instanceof Failure ? held : undefined
+    return new Failure(
+      held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable",
+    )
+  })
+}
+
+/** That the account has no room for another run is said before, as it is where the call can be paid. */
+async function refusalOfUnmade(actors: Actors, { runId, accountId }: RunRequest, refusal: Failure): Promise<Failure> {
+  actors.runs.passivate(runId)
+  const mayOpen = await actors.runs.mayOpen(accountId).catch(() => undefined)
+  if (mayOpen === undefined) return new Failure("dependency.database_unavailable")
+  return mayOpen ? refusal : tooManyRuns()
 }
 
 /** The run as a call would find it. */

@@ -149,6 +149,20 @@ describe("what a call says of its run", () => {
     expect((await told(call("plain", { "X-Run-Id": name }))).status).toBe(200)
   })
 
+  test("a call that its account cannot pay makes no run, and the run is there to be made when there is money", async () => {
+    const poor = await gateway.person()
+    const { id, key: secret } = await gateway.key(poor)
+    const name = newName()
+    const headers = { "X-Run-Id": name, "X-Run-Budget-Rp": "100" }
+    const refused = { status: 402, code: "billing.insufficient_balance" }
+    expect(await told(call("plain", headers, { secret }))).toMatchObject(refused)
+    expect(await told(call("plain", headers, { secret }))).toMatchObject(refused)
+    expect(await gateway.sql`select from runs where account_id = ${poor.accountId}`).toHaveLength(0)
+    await gateway.topUp(poor, 10_000)
+    expect(await told(call("plain", headers, { secret }))).toMatchObject({ status: 200 })
+    expect((await spent(name, id)).record).toBeGreaterThan(0)
+  })
+
   test("of first calls that come at once with two budgets one budget is taken, and the others are refused", async () => {
     const name = newName()
     const budgets = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? "100" : "200"))
