@@ -8,7 +8,7 @@
  * or late, is harmless. Holds are by request id, and each ends exactly once: settled or released.
  */
 import type { Clock } from "./kernel/clock.ts"
-import { larger, micro, type Micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
+import { larger, largestMicro, micro, type Micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
 
 /** Each growth and each return that is carried out counts the version up by one. */
 export interface VersionedLease extends Lease {
@@ -102,11 +102,11 @@ export class WaitingHolds {
     if (index >= 0) this.#holds.splice(index, 1)[0]?.answer("insufficient")
   }
 
-  /** What is needed beyond `available`, so that all can be held, and one of them in full. */
+  /** What is needed beyond `available`, so that all can be held, and one of them in full; of what nobody has, no more than can be said. */
   short(available: Micro): Micro {
     const sum = this.#holds.reduce((total, { terms }) => plus(total, terms.least), zero)
     const full = this.#holds.reduce((most, { terms }) => larger(most, micro(2n * terms.target)), zero)
-    return notNegative(minus(larger(sum, full), available))
+    return smaller(notNegative(minus(larger(sum, full), available)), largestMicro)
   }
 
   /** `decide` tells of each one whether it was held (undefined), goes on waiting, or is answered why it is not held. */

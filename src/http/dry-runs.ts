@@ -4,7 +4,15 @@
  */
 import { Type } from "@sinclair/typebox"
 import type { KeyForecast } from "../../actors/key-record.ts"
-import { type Micro, microToJson, microToRupiah, minus, notNegative } from "../../actors/money/micro.ts"
+import {
+  largestMicro,
+  type Micro,
+  microToJson,
+  microToRupiah,
+  minus,
+  notNegative,
+  smaller,
+} from "../../actors/money/micro.ts"
 import type { Share } from "../../actors/lease.ts"
 import { SlidingWindow, type WindowView } from "../../actors/window.ts"
 import type { Accounts } from "../accounts/accounts.ts"
@@ -183,15 +191,16 @@ const breakerJson = (breaker: NonNullable<Forecast["breakers"]>[number]) => ({
 
 type Course = NonNullable<Forecast["route"]>
 
+/** A price may be so high that not even the least can be said; no balance is as large. */
 const costJson = ({ inputTokens, mostInputTokens, answerLimit, least, hold, most }: Course) => ({
   input_tokens: inputTokens,
   most_input_tokens: mostInputTokens,
   output_token_limit: answerLimit,
-  least_micro: microToJson(least),
+  least_micro: microToJson(smaller(least, largestMicro)),
   hold_micro: hold === undefined ? null : microToJson(hold),
   hold_rp: hold === undefined ? null : microToRupiah(hold),
-  most_micro: microToJson(most),
-  most_rp: microToRupiah(most),
+  most_micro: microToJson(smaller(most, largestMicro)),
+  most_rp: microToRupiah(smaller(most, largestMicro)),
 })
 
 function keyLimitsJson(key: KeyForecast | undefined) {

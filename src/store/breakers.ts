@@ -4,7 +4,7 @@
  */
 import type { AccountLease } from "../../actors/account.ts"
 import type { Growth } from "../../actors/lease.ts"
-import { micro, type Micro } from "../../actors/money/micro.ts"
+import { largestMicro, micro, type Micro, smaller } from "../../actors/money/micro.ts"
 import { type KeyName, type OwnedKey, type OwnedKeyRow, toOwnedKey } from "./account-settings.ts"
 import { returnBudget } from "./budget-leases.ts"
 import type { Database } from "./database.ts"
@@ -231,7 +231,7 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
     const { accountId, keyId } = ownerOf(purse)
     const [row] = await database.run(
       (sql) => sql<{ paused: boolean }[]>`
-        select trip_breaker_1(${purse}, ${accountId}, ${keyId ?? null}, ${least}::bigint, ${sendsMail}) as paused`,
+        select trip_breaker_1(${purse}, ${accountId}, ${keyId ?? null}, ${smaller(least, largestMicro)}::bigint, ${sendsMail}) as paused`,
       again,
     )
     if (row?.paused !== true) return undefined

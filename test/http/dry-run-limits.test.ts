@@ -140,6 +140,38 @@ const openRun = async (person: Person, keyId: string, name: string, budget: numb
 const endRun = (keyId: string, name: string) =>
   gateway.sql`update runs set ends_at = now(), created_at = now() - interval '1 day' where id = ${runIdOf(keyId, name)}`
 
+test("a price that nobody could pay is foretold, and refused, by whoever has too little", async () => {
+  const dearest = Number.MAX_SAFE_INTEGER
+  const dear = await gateway.model({
+    format: "chat",
+    input_micro: dearest,
+    output_micro: dearest,
+    max_output_tokens: 2_147_483_647,
+    context_window: null,
+  })
+  const ask = async (by: string, headers: Record<string, string> = {}) => {
+    const { cost, refused_by } = await dry(by, headers, dear)
+    expect(cost).toMatchObject({ least_micro: dearest, hold_micro: null, most_micro: dearest })
+    const answer = await gateway.post(
+      "/v1/chat/completions",
+      by,
+      { model: dear, messages: [{ role: "user", content: "Hello ".repeat(2_000) }] },
+      { headers },
+    )
+    await answer.text()
+    expect(answer.headers.get("x-error-code")).toBe(refused_by?.code ?? null)
+    return refused_by?.code
+  }
+  const ceiling = await gateway.key(rich)
+  await ceilingOf(rich, ceiling.id, 1_000 * RP)
+  const budget = await gateway.key(rich, { spending_limit_micro: RP, spending_period: "total" })
+  const plain = await gateway.key(rich)
+  expect(await ask(budget.key)).toBe("quota.key_limit_exceeded")
+  expect(await ask(plain.key, { "X-Run-Id": "dear", "X-Run-Budget-Rp": "1" })).toBe("quota.run_limit_exceeded")
+  expect(await ask(ceiling.key)).toBe("quota.key_paused")
+  expect(await ask(plain.key)).toBe("billing.insufficient_balance")
+})
+
 describe("a run", () => {
   test("is told as it is, or would be", async () => {
     const { id, key } = await gateway.key(rich)
