@@ -79,8 +79,13 @@ class ToolLoop {
     let { request, answerLimit } = this.#loop.first
     for (let turns = 1; ; turns++) {
       const played = await this.#play(request, answerLimit, turns)
-      // A later turn's failure is the answer's: what was sent cannot be taken back, and nothing is begun anew.
-      if (played.kind === "failed") return turns === 1 ? played : { ...played, committed: true }
+      if (played.kind === "failed") {
+        if (turns === 1) return played
+        // Estimates are shy of some texts: the backend says what `#next` did not foresee, and the turns before it are paid for.
+        if (isOverflow(played)) return this.#done(turns - 1, "model_context_window_exceeded")
+        // A later turn's failure is the answer's: what was sent cannot be taken back, and nothing is begun anew.
+        return { ...played, committed: true }
+      }
       const { turn, tokens, excess } = played
       this.#answer.take(turn)
       this.#tokens = sum(this.#tokens, tokens)
@@ -212,6 +217,10 @@ class ToolLoop {
     }
   }
 }
+
+/** Said of the prompt, before anything of an answer. */
+const isOverflow = ({ fault, committed }: FailedEnd): boolean =>
+  !committed && fault.failure.code === "upstream.context_length_exceeded"
 
 const estimate = (messages: JsonObject[]): number => estimateInputTokens({ messages, tools: [], schemas: [] })
 

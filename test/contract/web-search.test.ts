@@ -350,6 +350,16 @@ describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, strea
     expect(await usageOf(answer)).toMatchObject({ status: "ok", turns: 1 })
   })
 
+  test("ends where the backend finds a later prompt too long, as where that was foreseen, and is charged", async () => {
+    play({ blocks: [text("A long one."), search("toolu_1", "q")], usage: counts(900, 80) }, { status: 413 })
+    const answer = await told(stream)
+    expect(answer.stop).toBe("model_context_window_exceeded")
+    expect(types(answer)).toEqual(["text", "server_tool_use", "web_search_tool_result"])
+    expect(answer.usage).toMatchObject({ input_tokens: 900, output_tokens: 80 })
+    expect(backend.asked).toHaveLength(2)
+    expect(await usageOf(answer)).toMatchObject({ status: "ok", turns: 1, charge_micro: priced(900, 80) })
+  })
+
   test("is forwarded with a limit that the hold pays for, turn by turn", async () => {
     const small = await gateway.person(10_000)
     const { key: smallKey } = await gateway.key(small)
