@@ -62,7 +62,7 @@ export class CountedWindow {
   #own: SlidingWindow
   readonly #counter: Counter | undefined
   #seen: Seen | undefined
-  /** Until then one more does not fit, of a window of which time alone gives back. */
+  /** Until then one more does not fit, of a window of which time alone gives back, until it is corrected. */
   #fullUntilMs = -Infinity
   readonly #isOnlyCounted: boolean
   /** What the counter is not known to know, by its seconds. */
@@ -71,7 +71,7 @@ export class CountedWindow {
   /** Under which all but the owed was told. */
   #epoch: string | undefined
 
-  /** `isOnlyCounted`: by ones, and never corrected. */
+  /** `isOnlyCounted`: by ones, of which few are taken back. */
   constructor(own: SlidingWindow, counter: Counter | undefined, isOnlyCounted: boolean) {
     this.#own = own
     this.#counter = counter
@@ -119,6 +119,7 @@ export class CountedWindow {
   correct(by: number, atMs: number, nowMs: number): void {
     if (by === 0) return
     this.#own.correct(by, atMs)
+    this.#fullUntilMs = -Infinity
     this.#owe(by, atMs, nowMs)
   }
 

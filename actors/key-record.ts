@@ -105,7 +105,8 @@ export type CountReply =
       readonly record: KeyRecord
     }
   | { readonly kind: Refusal; readonly view: KeyView; readonly record: KeyRecord }
-  | { readonly kind: "active"; readonly record: KeyRecord }
+  /** `countedAtMs`: on the monotonic clock; undefined where nothing was counted. */
+  | { readonly kind: "active"; readonly record: KeyRecord; readonly countedAtMs: number | undefined }
 
 /** Why no call of a key is taken, whatever it asks for. */
 type Refusal = "revoked" | "expired" | "account-deleted" | "account-frozen" | "paused"
@@ -165,6 +166,8 @@ export interface CallUsage {
 
 export type KeyCommand =
   | { readonly type: "count"; readonly call: Counting; readonly reply: Reply<CountReply> }
+  /** The call was refused by another key's window of requests. */
+  | { readonly type: "uncount"; readonly countedAtMs: number }
   | { readonly type: "reserve"; readonly reservation: Reservation; readonly reply: Reply<ReserveReply> }
   /** The account held less than the key did; the key needs no more. */
   | { readonly type: "trim"; readonly requestId: string; readonly hold: Micro }

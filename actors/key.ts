@@ -87,6 +87,8 @@ export class Key implements Behaviour<KeyCommand> {
     switch (command.type) {
       case "count":
         return this.#onCount(command.call, command.reply)
+      case "uncount":
+        return this.#windows.requests?.correct(-1, command.countedAtMs, this.#clock.monotonic())
       case "reserve":
         return this.#onReserve(command.reservation, command.reply)
       case "trim":
@@ -154,7 +156,7 @@ export class Key implements Behaviour<KeyCommand> {
     }
     const refusal = refusalOf(record, this.#clock.now())
     if (refusal !== undefined) return { kind: refusal, view: this.#view(), record }
-    return { kind: "active", record }
+    return { kind: "active", record, countedAtMs: taken?.atMs }
   }
 
   #onReserve(reservation: Reservation, reply: Reply<ReserveReply>): void {

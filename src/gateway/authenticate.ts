@@ -137,9 +137,10 @@ function callerOf(
   }
   if (reply.kind === "moved") throw new Error("the actor of a key's first secret is the key's own")
   if (reply.kind !== "active") return refusedBy(reply, counting, keyHash)
-  const { record } = reply
+  const { record, countedAtMs } = reply
   const caller = { keyHash, record }
-  return record.parent === undefined ? caller : underParent(actors, counting, caller, record.parent)
+  if (record.parent === undefined) return caller
+  return underParent(actors, counting, { ...caller, countedAtMs }, record.parent)
 }
 
 type Refused = Exclude<CountReply, { readonly kind: "unknown" | "moved" | "active" }>
@@ -174,18 +175,21 @@ function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRe
 
 /**
  * A child's call is its parent's too: counted in its window, from where it may be used, and none once it is refused. What is bound
- * holds as it is when the call comes. The child's holder is told nothing of the parent's limits.
+ * holds as it is when the call comes. The child's holder is told nothing of the parent's limits. What the parent does not count the
+ * child has not used up either: who polls gets through when there is room (decisions §12.1).
  */
 function underParent(
   actors: Actors,
   counting: Counting,
-  caller: Caller,
+  { countedAtMs, ...caller }: Caller & { readonly countedAtMs: number | undefined },
   parent: ParentKey,
 ): MaybePromise<Caller | Failure> {
   const counted = actors.keys.count(parent.keyHash, { ...counting, secret: undefined })
   return andThen(counted, (reply) => {
     if (reply instanceof Failure) return reply
     if (reply.kind === "active") return { ...caller, record: boundBy(caller.record, reply.record) }
+    const isUncounted = reply.kind === "requests-exceeded" || reply.kind === "elsewhere"
+    if (isUncounted && countedAtMs !== undefined) actors.keys.uncount(caller.keyHash, countedAtMs)
     const isThere = reply.kind !== "unknown" && reply.kind !== "moved"
     const failure = isThere ? refusedBy(reply, counting, parent.keyHash) : new Failure("auth.api_key_revoked")
     const { retryAfterS } = failure.detail

@@ -74,6 +74,10 @@ export class KeyActors extends LeasingActors {
     const ask = actorAsk<CountReply>()
     return this.#registry.askWith(keyHash, ask, { type: "count", call, reply: ask.reply })
   }
+  /** Takes back the count of a call that another key's window has refused. */
+  uncount(keyHash: string, countedAtMs: number): void {
+    this.#registry.tellIfActive(keyHash, { type: "uncount", countedAtMs })
+  }
   reserve(keyHash: string, reservation: Reservation): MaybePromise<ReserveReply | Failure> {
     const ask = actorAsk<ReserveReply>()
     return this.#registry.askWith(keyHash, ask, { type: "reserve", reservation, reply: ask.reply })
@@ -98,7 +102,6 @@ export class KeyActors extends LeasingActors {
   release(keyHash: string, requestId: string): void {
     this.#registry.tellIfActive(keyHash, { type: "release", requestId })
   }
-
   view(keyHash: string): MaybePromise<KeyView | Failure> {
     const ask = actorAsk<KeyView>()
     return this.#registry.askWith(keyHash, ask, { type: "view", reply: ask.reply })
@@ -128,13 +131,11 @@ export class KeyActors extends LeasingActors {
    * is never handled: an actor that could not read in time goes on trying.
    */
   async inForce(keyHashes: readonly string[]): Promise<boolean> {
-    const read = keyHashes.map(
-      (id) =>
-        new Promise<void>((resolve) => {
-          const isThere = this.#registry.tellIfActive(id, { type: "changed", reply: () => resolve() })
-          if (!isThere) resolve()
-        }),
-    )
+    const read = keyHashes.map((id) => {
+      const { promise, resolve } = Promise.withResolvers<void>()
+      if (!this.#registry.tellIfActive(id, { type: "changed", reply: () => resolve() })) resolve()
+      return promise
+    })
     const late = Promise.withResolvers<false>()
     const timer = this.#clock.after(IN_FORCE_MS, () => late.resolve(false))
     const inForce = await Promise.race([Promise.all(read).then(() => true), late.promise])

@@ -156,6 +156,18 @@ describe("a child", () => {
     expect(await ask(a.key)).toBe("rate_limit.tpm_exceeded")
   })
 
+  test("has a minute of its own, which is not used up by what its parent's refuses", async () => {
+    await change({ requests_per_minute: 2 })
+    const [a, b] = [await child(), await child({ requests_per_minute: 2 })]
+    expect([await ask(a.key), await ask(a.key)]).toEqual([200, 200])
+    for (let n = 0; n < 4; n++) expect(await ask(b.key)).toBe("rate_limit.rpm_exceeded")
+    await change({ requests_per_minute: null, networks: ["10.0.0.0/8"] })
+    const from = (address: string) => ask(b.key, { headers: { [PROXY]: address } })
+    for (let n = 0; n < 4; n++) expect(await from("192.0.2.1")).toBe("auth.key_not_allowed")
+    expect([await from("10.1.2.3"), await from("10.1.2.3")]).toEqual([200, 200])
+    expect(await from("10.1.2.3")).toBe("rate_limit.rpm_exceeded")
+  })
+
   test("may do what its parent may, as it is when the call comes", async () => {
     const model = await gateway.model({ format: "chat", script: "input=10&output=5" })
     const { key } = await child({ models: ["plain", model] })
