@@ -9,6 +9,7 @@ import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import { type CallClaim, type CallClaimed, type CallKeyStatements, claimCall } from "../store/call-keys.ts"
+import { turns } from "../store/gate.ts"
 import { ReplayMemory } from "./replay-memory.ts"
 import { type HandoverRequest, serveHandover, type Neighbours, requestHandover } from "./response-handover.ts"
 import type { Answer, UnreadBytes } from "./outbox.ts"
@@ -48,6 +49,13 @@ const REPLAY_MS = 10 * 60_000
 const LARGE_BODY_BYTES = 65_536
 const FREE_RETRY_MS = 5_000
 const MAX_FREE_ATTEMPTS = 720
+/**
+ * Statements of one account at a time. A claim comes before the call is paid for, and so is free: whoever has no money must not take
+ * all places that a process has at the database. Beyond so many claims the next one is refused.
+ */
+const CLAIMS_AT_ONCE = 4
+const FREES_AT_ONCE = 2
+const MAX_CLAIMS = 2_000
 
 export class CallDeduplication {
   readonly #options: DeduplicationOptions
@@ -55,6 +63,8 @@ export class CallDeduplication {
   /** Calls with a key, by the hash of API key and header. */
   readonly #calls = new Map<string, ReplayableCall>()
   readonly #retries: SdkRetries
+  readonly #inClaimTurn = turns({ atOnce: CLAIMS_AT_ONCE, most: MAX_CLAIMS, refused: tooManyClaims })
+  readonly #inFreeTurn = turns({ atOnce: FREES_AT_ONCE, most: Number.POSITIVE_INFINITY, refused: tooManyClaims })
   /** Duplicates since this process began. */
   readonly outcomes: Record<DuplicateOutcome, number> = { attached: 0, replayed: 0, refused: 0 }
 
@@ -114,7 +124,7 @@ export class CallDeduplication {
         bodyBytes: body.length,
         replayMemory: this.#replayMemory,
         durable: {
-          claim: () => claimCall(store, claim),
+          claim: () => this.#inClaimTurn(accountId, () => claimCall(store, claim)),
           free: () => this.#free(claim),
           fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
         },
@@ -221,12 +231,18 @@ export class CallDeduplication {
 
   /** A row that is not freed blocks its key until this process ends. */
   #free(claim: CallClaim, tries = 1): void {
-    this.#options.store.freeCallKey(claim).catch((error: unknown) => {
+    this.#inFreeTurn(claim.accountId, () => this.#options.store.freeCallKey(claim)).catch((error: unknown) => {
       this.#options.onError(error)
       if (tries < MAX_FREE_ATTEMPTS) this.#options.clock.after(FREE_RETRY_MS, () => this.#free(claim, tries + 1))
     })
   }
 }
+
+const tooManyClaims = (): Failure =>
+  new Failure("gateway.capacity", {
+    message: "Too many calls of the account wait for their Idempotency-Key.",
+    retryAfterS: 1,
+  })
 
 const keyHashOf = (keyId: string, key: string): Buffer => createHash("sha256").update(`${keyId}\n${key}`).digest()
 

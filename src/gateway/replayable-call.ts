@@ -51,7 +51,8 @@ export interface ReplayableCallOptions {
 }
 
 interface DurableKey {
-  claim(): Promise<CallClaimed>
+  /** A Failure where it was not tried. */
+  claim(): Promise<CallClaimed | Failure>
   free(): void
   /** The answer of a call that another process of this machine runs or ran. */
   fetchFromNeighbour(claimed: CallClaimed): Promise<Answer | Failure | undefined>
@@ -110,8 +111,9 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
     // A statement whose reply was lost may have claimed the key, so it is freed in any case.
     this.#isClaimed = true
     const claimed = await durable.claim()
-    if (claimed.kind === "claimed") return undefined
+    if (!(claimed instanceof Failure) && claimed.kind === "claimed") return undefined
     this.#isClaimed = false
+    if (claimed instanceof Failure) return claimed
     const refusal = refusalOf(claimed)
     this.claimedElsewhere = claimed
     this.#resolveHead(refusal)

@@ -5,9 +5,10 @@
  * itself, one outside has sent nothing.
  *
  * Then who holds a lock that a statement waits for, so that the log names whom an operator has to end. Looked for on a
- * connection of its own, because those of a pool may all be waiting.
+ * connection of its own, because those of a pool may all be waiting. And turns, by which one account leaves places to others.
  */
 import { systemClock } from "../../actors/kernel/clock.ts"
+import type { Failure } from "../failure/failure.ts"
 import { within } from "./connection.ts"
 import type { Servers } from "./servers.ts"
 
@@ -201,6 +202,34 @@ export class Blockers {
       // The statement itself says what is wrong.
     } finally {
       this.#looking = false
+    }
+  }
+}
+
+export interface TurnsOptions {
+  /** How many run at once under one name. */
+  readonly atOnce: number
+  /** How many there may be, those that wait included. */
+  readonly most: number
+  readonly refused: () => Failure
+}
+
+/** Work of which little is done at once under each name, in the order in which it came. */
+export function turns({ atOnce, most, refused }: TurnsOptions) {
+  const lines = new Map<string, { running: number; readonly waiting: (() => void)[] }>()
+  return async <T>(name: string, work: () => Promise<T | Failure>): Promise<T | Failure> => {
+    const line = lines.get(name) ?? { running: 0, waiting: [] }
+    if (line.running + line.waiting.length >= most) return refused()
+    lines.set(name, line)
+    // Whoever is done gives its place to the next one.
+    if (line.running < atOnce) line.running++
+    else await new Promise<void>((resolve) => line.waiting.push(resolve))
+    try {
+      return await work()
+    } finally {
+      const next = line.waiting.shift()
+      if (next !== undefined) next()
+      else if (--line.running === 0) lines.delete(name)
     }
   }
 }

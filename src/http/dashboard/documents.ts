@@ -9,6 +9,7 @@ import { Failure } from "../../failure/failure.ts"
 import { print } from "../../pdf/reader.ts"
 import type { AllowanceStore } from "../../store/allowances.ts"
 import type { DocumentKind, DocumentStore, IssuedDocument } from "../../store/documents.ts"
+import { turns } from "../../store/gate.ts"
 import type { RefundStore } from "../../store/refunds.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import {
@@ -23,7 +24,6 @@ import {
   vatOf,
 } from "./document-content.ts"
 import { paperOf } from "./document-paper.ts"
-import { turns } from "./page.ts"
 import { signedInBy } from "./session.ts"
 import { statement, type StatementDeps, statementQuery } from "./statement.ts"
 

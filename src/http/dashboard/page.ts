@@ -117,34 +117,6 @@ function csvCell(value: Cell, notation: CsvNotation): string {
   return /[",;\t\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }
 
-export interface TurnsOptions {
-  /** How many run at once under one name. */
-  readonly atOnce: number
-  /** How many there may be, those that wait included. */
-  readonly most: number
-  readonly refused: () => Failure
-}
-
-/** Work of which little is done at once under each name, in the order in which it came. */
-export function turns({ atOnce, most, refused }: TurnsOptions) {
-  const lines = new Map<string, { running: number; readonly waiting: (() => void)[] }>()
-  return async <T>(name: string, work: () => Promise<T | Failure>): Promise<T | Failure> => {
-    const line = lines.get(name) ?? { running: 0, waiting: [] }
-    if (line.running + line.waiting.length >= most) return refused()
-    lines.set(name, line)
-    // Whoever is done gives its place to the next one.
-    if (line.running < atOnce) line.running++
-    else await new Promise<void>((resolve) => line.waiting.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = line.waiting.shift()
-      if (next !== undefined) next()
-      else if (--line.running === 0) lines.delete(name)
-    }
-  }
-}
-
 interface CsvText {
   /** Without its ending. */
   readonly name: string

@@ -14,10 +14,11 @@ import {
   type FirstTokens,
   groupName,
 } from "../../store/first-tokens.ts"
+import { turns } from "../../store/gate.ts"
 import type { SummaryQuestion, UsageSumStore, UsageTotal } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { described, field, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
-import { pageJson, readPage, turns } from "./page.ts"
+import { pageJson, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import {
   exportQuery,

@@ -174,3 +174,38 @@ test("who changes a locked key is told so within seconds, however often, and oth
   })
   expect(changed.status).toBe(200)
 })
+
+test("calls that claim a key for nothing, and wait for it, leave places at the database to others", async () => {
+  await start()
+  const poor = await gateway.person()
+  const { key } = await gateway.key(poor)
+  await holder.sql`begin`
+  await holder.sql`lock table idempotency_keys in exclusive mode`
+  // Ten are all the places that there are.
+  const claiming = Array.from({ length: 80 }, (_, n) =>
+    gateway.post(
+      "/v1/chat/completions",
+      key,
+      { model, messages: [{ role: "user", content: "Hello" }] },
+      { headers: { "Idempotency-Key": `claim-${n}` } },
+    ),
+  )
+  for (let waits = 0; waits < 4;) {
+    const [row] = await gateway.sql<{ n: number }[]>`
+      select count(*)::int as n from pg_locks where relation = 'idempotency_keys'::regclass and not granted`
+    waits = row?.n ?? 0
+  }
+  const pages = await Promise.all(
+    Array.from({ length: 5 }, () => statusOf(gateway.dashboard(other.person, "/account"))),
+  )
+  expect(pages).toEqual([200, 200, 200, 200, 200])
+  await holder.sql`commit`
+  const codes = await Promise.all(
+    claiming.map(async (asked) => {
+      const answer = await asked
+      await answer.text()
+      return answer.headers.get("x-error-code")
+    }),
+  )
+  expect(new Set(codes).has("billing.insufficient_balance")).toBeTrue()
+})
