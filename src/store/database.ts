@@ -82,6 +82,8 @@ class Pool implements Database {
   readonly #servers: Servers
   readonly #ownsServers: boolean
   readonly #blockers: Blockers | undefined
+  /** The server has let this pool in before. */
+  #wasLetIn = false
   /** The most recently used one is taken first, so that few stay open under little load. */
   readonly #idle: Connection[] = []
 
@@ -148,6 +150,7 @@ class Pool implements Database {
     let connection: Connection | undefined
     try {
       connection = this.#takeIdle() ?? (await this.#connect(leftMs))
+      this.#wasLetIn = true
       const forItMs = until - systemClock.running()
       if (forItMs <= 0) throw new NoAnswer(`no connection within ${Math.round(leftMs)} ms`)
       using _watched = this.#blockers?.watch(connection.session)
@@ -161,7 +164,9 @@ class Pool implements Database {
         throw isHeld ? new RowsHeld(HELD, { cause: error }) : error
       }
       connection?.discard()
-      if (isLost(error)) return new Lost(`Postgres is unavailable: ${error.message}`, true, error)
+      // Who was let in before is refused for a while, as in an operator's maintenance. Who never was has the wrong address.
+      const isRefused = connection === undefined && this.#wasLetIn && error instanceof postgres.PostgresError
+      if (isRefused || isLost(error)) return new Lost(`Postgres is unavailable: ${error.message}`, true, error)
       throw error
     }
   }

@@ -239,11 +239,35 @@ test("with the network cut thirty times a second every acknowledged row is there
   expect(unhandled).toEqual([])
 })
 
-test("a server that cannot begin a session for a trouble of its own is unavailable", async () => {
-  const fields = ["SFATAL", "VFATAL", "CXX000", "Mcould not write init file", ""].map((field) => `${field}\0`).join("")
+/** What a server says that begins no session. */
+function refusalOf(code: string, message: string): Buffer {
+  const fields = ["SFATAL", "VFATAL", `C${code}`, `M${message}`, ""].map((field) => `${field}\0`).join("")
   const length = Buffer.alloc(4)
   length.writeInt32BE(4 + fields.length)
-  const answer = Buffer.concat([Buffer.from("E"), length, Buffer.from(fields)])
+  return Buffer.concat([Buffer.from("E"), length, Buffer.from(fields)])
+}
+
+test("a server that takes no connections for a while is unavailable to whom it has let in before, and nothing is lost", async () => {
+  const closed = refusalOf("55000", "the database is not currently accepting connections")
+  await using place = await behindProxy({ connections: 1 })
+  const { db, proxy } = place
+  // To a stranger it is the wrong address, and said at once.
+  proxy.refuse(closed)
+  expect(await failure(db.run((sql) => sql`select 1`, { retry: true }))).toMatchObject({ code: "55000" })
+  proxy.accept()
+  await db.run((sql) => sql`select 1`)
+  proxy.refuse(closed)
+  proxy.cut()
+  for (const retry of [false, true])
+    expect(await failure(db.run(note("not-let-in"), { deadlineMs: 300, retry }))).toBeInstanceOf(DatabaseUnavailable)
+  const waiting = db.run(note("let-in-again"), { retry: true })
+  proxy.accept()
+  await waiting
+  expect([await notesLike("not-let-in"), await notesLike("let-in-again")]).toEqual([[], ["let-in-again"]])
+})
+
+test("a server that cannot begin a session for a trouble of its own is unavailable", async () => {
+  const answer = refusalOf("XX000", "could not write init file")
   using server = Bun.listen({
     hostname: "127.0.0.1",
     port: 0,

@@ -21,8 +21,8 @@ export interface FaultProxy {
   deliver(): void
   /** How many connections have something that waits. */
   readonly held: number
-  /** New connections are hung up on, until `accept`. */
-  refuse(): void
+  /** New connections are hung up on, or answered with these bytes, until `accept`. */
+  refuse(answer?: Buffer): void
   accept(): void
   /**
    * The next statement that carries this text, or is as described, reaches Postgres and is carried out, but its answer is
@@ -50,6 +50,7 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
   const pairs = new Set<Pair>()
   let frozen = false
   let refusing = false
+  let refusal: Buffer | undefined
   let heldText: string | undefined
   let mostOpen = 0
   let swallow: { readonly matches: (bytes: Buffer) => boolean; readonly done: () => void } | undefined
@@ -62,7 +63,9 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
   const proxy = createServer((client) => {
     client.on("error", () => {})
     if (refusing) {
-      client.destroy()
+      const answer = refusal
+      if (answer === undefined) client.destroy()
+      else client.on("data", () => client.end(answer))
       return
     }
     const pair: Pair = { client, server: dial(), frozen, doomed: undefined, held: [] }
@@ -129,8 +132,9 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
       heldText = undefined
       for (const pair of pairs) for (const bytes of pair.held.splice(0)) pair.server.write(bytes)
     },
-    refuse: () => {
+    refuse: (answer) => {
       refusing = true
+      refusal = answer
     },
     accept: () => {
       refusing = false
