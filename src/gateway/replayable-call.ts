@@ -8,6 +8,7 @@ import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import { IDEMPOTENCY_KEY, REPLAYED } from "../store/idempotency-keys.ts"
 import type { CallClaimed } from "../store/call-keys.ts"
+import { DatabaseUnavailable } from "../store/database.ts"
 import type { Caller } from "./authenticate.ts"
 import type { ReplayEntry, ReplayMemory } from "./replay-memory.ts"
 import type { Answer, Outbox, StreamConnection } from "./outbox.ts"
@@ -100,7 +101,9 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
       this.#originalAnswered(answer)
       return answer
     } catch (error) {
-      this.#originalAnswered(new Failure("internal.error"))
+      // Duplicates are told what the edge tells the first client.
+      const isAway = error instanceof DatabaseUnavailable
+      this.#originalAnswered(new Failure(isAway ? "dependency.database_unavailable" : "internal.error"))
       throw error
     }
   }

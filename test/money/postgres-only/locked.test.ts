@@ -209,3 +209,19 @@ test("calls that claim a key for nothing, and wait for it, leave places at the d
   )
   expect(new Set(codes).has("billing.insufficient_balance")).toBeTrue()
 })
+
+test("whoever repeats a call whose key cannot be claimed is told what its first one is told", async () => {
+  await start()
+  await holder.sql`begin`
+  await holder.sql`lock table idempotency_keys in exclusive mode`
+  const body = { model, messages: [{ role: "user", content: "Hello" }] }
+  const asking = Array.from({ length: 3 }, async () => {
+    const headers = { "Idempotency-Key": "locked" }
+    const answer = await gateway.post("/v1/chat/completions", other.key, body, { headers })
+    await answer.text()
+    return answer.headers.get("x-error-code")
+  })
+  const code = "dependency.database_unavailable"
+  expect(await Promise.all(asking)).toEqual([code, code, code])
+  await holder.sql`commit`
+})
