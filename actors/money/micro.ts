@@ -28,6 +28,10 @@ export function microToJson(value: Micro): number {
   return number
 }
 
+/** A sum of many amounts, which may be more than a JSON integer can say: then as much as it can. */
+export const sumToJson = (value: Micro): number =>
+  microToJson(larger(smaller(value, largestMicro), minus(zero, largestMicro)))
+
 /** Exact decimal rupiah, trailing zeros cut, for `X-Cost-Rp`: 1,234,500 micro is "1.2345" (decisions §2). */
 export function microToRupiah(value: Micro): string {
   const sign = value < 0n ? "-" : ""

@@ -12,6 +12,7 @@ import {
   minus,
   notNegative,
   smaller,
+  sumToJson,
 } from "../../actors/money/micro.ts"
 import type { Share } from "../../actors/lease.ts"
 import { SlidingWindow, type WindowView } from "../../actors/window.ts"
@@ -196,10 +197,10 @@ const costJson = ({ inputTokens, mostInputTokens, answerLimit, least, hold, most
   input_tokens: inputTokens,
   most_input_tokens: mostInputTokens,
   output_token_limit: answerLimit,
-  least_micro: microToJson(smaller(least, largestMicro)),
+  least_micro: sumToJson(least),
   hold_micro: hold === undefined ? null : microToJson(hold),
   hold_rp: hold === undefined ? null : microToRupiah(hold),
-  most_micro: microToJson(smaller(most, largestMicro)),
+  most_micro: sumToJson(most),
   most_rp: microToRupiah(smaller(most, largestMicro)),
 })
 
@@ -226,9 +227,9 @@ const windowJson = ({ limit, remaining, resetS }: WindowView) => ({ limit, remai
 const availableOf = ({ balanceMicro, heldMicro }: Account): Micro => notNegative(minus(balanceMicro, heldMicro))
 
 const balanceJson = (account: Account) => ({
-  balance_micro: microToJson(account.balanceMicro),
-  held_micro: microToJson(account.heldMicro),
-  available_micro: microToJson(availableOf(account)),
+  balance_micro: sumToJson(account.balanceMicro),
+  held_micro: sumToJson(account.heldMicro),
+  available_micro: sumToJson(availableOf(account)),
 })
 
 const modelJson = ({ slots: { cap, taken, waiting }, waits }: Course) => ({

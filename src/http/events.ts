@@ -9,7 +9,7 @@
  * ended; the dashboard connects again by itself, and begins with the balance.
  */
 import { Elysia } from "elysia"
-import { microToJson } from "../../actors/money/micro.ts"
+import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import type { Accounts, Session } from "../accounts/accounts.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
@@ -141,8 +141,8 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
         if (account instanceof Failure) return stream.end()
         const balance: LiveBalance = {
           account_id: accountId,
-          balance_micro: microToJson(account.balanceMicro),
-          held_micro: microToJson(account.heldMicro),
+          balance_micro: sumToJson(account.balanceMicro),
+          held_micro: sumToJson(account.heldMicro),
         }
         stream.send("balance", balance)
       }

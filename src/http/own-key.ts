@@ -3,7 +3,7 @@
  */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { microToJson, minus, notNegative } from "../../actors/money/micro.ts"
+import { minus, notNegative, sumToJson } from "../../actors/money/micro.ts"
 import { calendarAt } from "../../actors/period.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
@@ -115,11 +115,11 @@ async function balanceOf({ record }: Caller, { accounts, keys, sums, ports }: Ba
   const { balanceMicro, heldMicro } = account
   return {
     object: "balance",
-    balance_micro: microToJson(balanceMicro),
-    held_micro: microToJson(heldMicro),
-    available_micro: microToJson(notNegative(minus(balanceMicro, heldMicro))),
-    spent_today_micro: microToJson(today.chargeMicro),
-    spent_month_micro: microToJson(month.chargeMicro),
+    balance_micro: sumToJson(balanceMicro),
+    held_micro: sumToJson(heldMicro),
+    available_micro: sumToJson(notNegative(minus(balanceMicro, heldMicro))),
+    spent_today_micro: sumToJson(today.chargeMicro),
+    spent_month_micro: sumToJson(month.chargeMicro),
     key: { id: key.id, name: key.name, usage: usageJson(key, view) },
   }
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { type Micro, micro, microToJson, microToRupiah, smaller, zero } from "../../actors/money/micro.ts"
+import { type Micro, micro, microToJson, microToRupiah, smaller, sumToJson, zero } from "../../actors/money/micro.ts"
 import {
   affordableLimit,
   furtherLimit,
@@ -214,5 +214,10 @@ describe("an amount", () => {
   test("past 2^53 − 1 is thrown at the JSON edge rather than rounded", () => {
     expect(microToJson(micro(2n ** 53n - 1n))).toBe(Number.MAX_SAFE_INTEGER)
     expect(() => microToJson(micro(2n ** 53n))).toThrow(RangeError)
+    expect([2n ** 53n, -(2n ** 60n), -5n].map((sum) => sumToJson(micro(sum)))).toEqual([
+      2 ** 53 - 1,
+      -(2 ** 53 - 1),
+      -5,
+    ])
   })
 })

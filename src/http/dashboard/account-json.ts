@@ -1,6 +1,6 @@
 /** An account as its own person sees it. */
 import { type Static, Type } from "@sinclair/typebox"
-import { microToJson } from "../../../actors/money/micro.ts"
+import { microToJson, sumToJson } from "../../../actors/money/micro.ts"
 import {
   AgreedVersion,
   BuyerAddress,
@@ -160,8 +160,8 @@ export const accountJson = (account: Account): Static<typeof accountShape> => ({
   may: [...permissions],
   signed_in: { id: account.id, email: account.email, language: account.language },
   seen: null,
-  balance_micro: microToJson(account.balanceMicro),
-  held_micro: microToJson(account.heldMicro),
+  balance_micro: sumToJson(account.balanceMicro),
+  held_micro: sumToJson(account.heldMicro),
   claim_micro: microToJson(account.claimMicro),
   time_zone: account.timeZone,
   language: account.language,

@@ -1,7 +1,7 @@
 /** `/account`: the signed-in person's own account, and its summary (decisions §10). */
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { type Micro, micro, microToJson } from "../../../actors/money/micro.ts"
+import { type Micro, micro, sumToJson } from "../../../actors/money/micro.ts"
 import { calendarAt } from "../../../actors/period.ts"
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import {
@@ -209,10 +209,10 @@ async function summaryOf(session: Session, { accounts, sums }: Pick<AccountDeps,
   ])
   if (account instanceof Failure) return account
   return {
-    balance_micro: microToJson(account.balanceMicro),
-    held_micro: microToJson(account.heldMicro),
-    spent_today_micro: microToJson(today.chargeMicro),
-    spent_month_micro: microToJson(month.chargeMicro),
+    balance_micro: sumToJson(account.balanceMicro),
+    held_micro: sumToJson(account.heldMicro),
+    spent_today_micro: sumToJson(today.chargeMicro),
+    spent_month_micro: sumToJson(month.chargeMicro),
     calls_today: today.requests,
     days_left: daysLeft(account.balanceMicro, lately.chargeMicro, at - account.createdAt.getTime()),
     first_steps: { topped_up: steps.toppedUp, key_made: steps.keyMade, call_made: steps.callMade },

@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { type Micro, micro, microToJson, minus, plus, zero } from "../../../actors/money/micro.ts"
+import { type Micro, micro, microToJson, minus, plus, zero, sumToJson } from "../../../actors/money/micro.ts"
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Movement, MovementStore } from "../../store/movements.ts"
@@ -183,11 +183,11 @@ export async function statement(
     from: from.toISOString(),
     to: to.toISOString(),
     first_month: dayIn(account.createdAt, timeZone).slice(0, 7),
-    opening_micro: microToJson(opening),
+    opening_micro: sumToJson(opening),
     in_micro: amounts.reduce((sum, amount) => sum + Math.max(0, amount), 0),
     out_micro: amounts.reduce((sum, amount) => sum + Math.max(0, -amount), 0),
-    closing_micro: entries.at(-1)?.balance_micro ?? microToJson(opening),
-    claim_micro: microToJson(moved.list.reduce((sum, { claimMicro }) => plus(sum, claimMicro), moved.claimBeforeMicro)),
+    closing_micro: entries.at(-1)?.balance_micro ?? sumToJson(opening),
+    claim_micro: sumToJson(moved.list.reduce((sum, { claimMicro }) => plus(sum, claimMicro), moved.claimBeforeMicro)),
     by_key: isShort,
     entries: entries.toReversed(),
   }
@@ -203,7 +203,7 @@ function entriesOf(
   let balance = opening
   const after = (amount: Micro) => {
     balance = plus(balance, amount)
-    return { amount_micro: microToJson(amount), balance_micro: microToJson(balance) }
+    return { amount_micro: microToJson(amount), balance_micro: sumToJson(balance) }
   }
   const movedBy = Map.groupBy(moved, ({ at }) => dayIn(at, timeZone))
   const callsBy = Map.groupBy(

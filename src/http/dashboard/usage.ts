@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { microToJson, plus, zero } from "../../../actors/money/micro.ts"
+import { plus, zero, sumToJson } from "../../../actors/money/micro.ts"
 import { noTokens } from "../../../actors/money/price.ts"
 import { Failure } from "../../failure/failure.ts"
 import {
@@ -274,7 +274,7 @@ const sumJson = (sum: UsageTotal, firstTokens: FirstTokens | undefined) => ({
   errors: sum.requests - sum.ok,
   cache_reads: sum.cacheReads,
   ...tokensJson(sum.tokens),
-  charge_micro: microToJson(sum.chargeMicro),
+  charge_micro: sumToJson(sum.chargeMicro),
   first_token_p50_ms: firstTokens?.p50Ms ?? null,
   first_token_p95_ms: firstTokens?.p95Ms ?? null,
 })

@@ -1,6 +1,6 @@
 /** Accounts and transfers in the answers to operators: their schemas, and how they are written. */
 import { Type } from "@sinclair/typebox"
-import { microToJson, minus } from "../../../actors/money/micro.ts"
+import { microToJson, minus, sumToJson } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AccountView, TransferRow } from "../../store/operator/accounts.ts"
 import { operatorRoles } from "../../store/operator/role.ts"
@@ -85,11 +85,11 @@ export const accountJson = (account: AccountView) => ({
   role: account.role,
   operator_role: account.operatorRole ?? null,
   time_zone: account.timeZone,
-  balance_micro: microToJson(account.balanceMicro),
-  held_micro: microToJson(account.heldMicro),
-  leased_micro: microToJson(account.leasedMicro),
-  unleased_micro: microToJson(minus(account.balanceMicro, account.leasedMicro)),
-  claim_micro: microToJson(account.claimMicro),
+  balance_micro: sumToJson(account.balanceMicro),
+  held_micro: sumToJson(account.heldMicro),
+  leased_micro: sumToJson(account.leasedMicro),
+  unleased_micro: sumToJson(minus(account.balanceMicro, account.leasedMicro)),
+  claim_micro: sumToJson(account.claimMicro),
   key_count: account.keys,
   created_at: account.createdAt.toISOString(),
   deleted_at: account.deletedAt?.toISOString() ?? null,
@@ -103,7 +103,7 @@ export const transferJson = (transfer: TransferRow) => ({
   id: transfer.id,
   created_at: transfer.at.toISOString(),
   amount_micro: microToJson(transfer.amountMicro),
-  balance_micro: microToJson(transfer.balanceMicro),
+  balance_micro: sumToJson(transfer.balanceMicro),
   counterpart: transfer.counterpart,
   reason: transfer.reason,
   for: transfer.idempotencyKey.slice(transfer.idempotencyKey.lastIndexOf(":") + 1),

@@ -1,7 +1,7 @@
 /** `/operator/accounts`: everybody's accounts, what they have, and what an operator may do about it. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { largestMicro, type Micro, micro, microToJson } from "../../../actors/money/micro.ts"
+import { largestMicro, type Micro, micro, microToJson, sumToJson } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
 import type { Adjustments } from "../../accounts/adjustments.ts"
 import { Failure } from "../../failure/failure.ts"
@@ -247,7 +247,7 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
             operator.act,
           )
           if (balance instanceof Failure) return balance
-          return { account_id: account.id, amount_micro: body.amount_micro, balance_micro: microToJson(balance) }
+          return { account_id: account.id, amount_micro: body.amount_micro, balance_micro: sumToJson(balance) }
         },
       ),
     )

@@ -1,7 +1,7 @@
 /** `/operator/overview`: how the house does. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
-import { microToJson, plus } from "../../../actors/money/micro.ts"
+import { plus, sumToJson } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { GatewayPorts } from "../../gateway/ports.ts"
 import type { CallPeriod } from "../../store/operator/overview.ts"
@@ -148,7 +148,7 @@ export const overviewController = ({ authenticate, overview, days, ports, proces
 
 const dayJson = ({ day, calls, revenueMicro, newAccounts, activeAccounts }: DaySums) => ({
   day,
-  revenue_micro: microToJson(revenueMicro),
+  revenue_micro: sumToJson(revenueMicro),
   calls,
   new_accounts: newAccounts,
   active_accounts: activeAccounts,
@@ -156,19 +156,19 @@ const dayJson = ({ day, calls, revenueMicro, newAccounts, activeAccounts }: DayS
 
 const overviewJson = (sums: Overview) => ({
   calls: { total: sums.calls, by_status: sums.byStatus, by_error_code: sums.byErrorCode },
-  revenue_micro: microToJson(plus(sums.chargedMicro, sums.serviceFeesMicro)),
-  charged_micro: microToJson(sums.chargedMicro),
-  service_fees_micro: microToJson(sums.serviceFeesMicro),
-  absorbed_micro: microToJson(sums.absorbedMicro),
-  top_ups: { count: sums.topUps, amount_micro: microToJson(sums.toppedUpMicro) },
-  adjusted_micro: microToJson(sums.adjustedMicro),
-  trial_micro: microToJson(sums.trialMicro),
+  revenue_micro: sumToJson(plus(sums.chargedMicro, sums.serviceFeesMicro)),
+  charged_micro: sumToJson(sums.chargedMicro),
+  service_fees_micro: sumToJson(sums.serviceFeesMicro),
+  absorbed_micro: sumToJson(sums.absorbedMicro),
+  top_ups: { count: sums.topUps, amount_micro: sumToJson(sums.toppedUpMicro) },
+  adjusted_micro: sumToJson(sums.adjustedMicro),
+  trial_micro: sumToJson(sums.trialMicro),
   new_accounts: sums.newAccounts,
   now: {
     accounts: sums.now.accounts,
     frozen_accounts: sums.now.frozenAccounts,
-    balances_micro: microToJson(sums.now.balancesMicro),
-    held_micro: microToJson(sums.now.heldMicro),
+    balances_micro: sumToJson(sums.now.balancesMicro),
+    held_micro: sumToJson(sums.now.heldMicro),
     open_calls: sums.now.openCalls,
     processes: sums.now.processes,
   },

@@ -230,3 +230,23 @@ test("a payment problem of a top-up says whose it is", async () => {
   const { json } = await ask(`/operator/payment-problems/${problem.id}/resolve`, { note: "credited by hand" })
   expect([json.account_id, json.note]).toEqual([person.accountId, "credited by hand"])
 })
+
+test("sums that are more than a JSON integer can say are told as that much, and no page breaks", async () => {
+  const most = Number.MAX_SAFE_INTEGER
+  const [rich, richer] = [await gateway.person(20_000), await gateway.person(20_000)]
+  const { key } = await gateway.key(richer)
+  await gateway.sql`update balances set posted_micro = ${String(most - 5)}::bigint where account_id = ${rich.accountId}`
+  await gateway.sql`update balances set posted_micro = ${String(most)}::bigint + 5 where account_id = ${richer.accountId}`
+  expect((await ask("/operator/overview")).json.now.balances_micro).toBe(most)
+  for (const [{ accountId, token }, balance] of [
+    [rich, most - 5],
+    [richer, most],
+  ] as const) {
+    expect((await ask(`/operator/accounts/${accountId}`)).json.balance_micro).toBe(balance)
+    const headers = { Authorization: `Bearer ${token}` }
+    const own = await fetch(`${gateway.url}/account`, { headers })
+    expect(await own.json()).toMatchObject({ balance_micro: balance })
+  }
+  const answer = await fetch(`${gateway.url}/v1/balance`, { headers: { Authorization: `Bearer ${key}` } })
+  expect(await answer.json()).toMatchObject({ balance_micro: most, available_micro: most })
+})
