@@ -81,6 +81,18 @@ test("on a screen of 320 px a budget stays in its cell, and a switch whole besid
   expect((await seesBalance.boundingBox())?.width).toBe(40)
 })
 
+test("on a screen of 320 px a new secret is whole, and so are the buttons below it", async () => {
+  await using visit = await world.visit({ person: await world.gateway.person(), size: "narrow", language: "id" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Buat kunci" }).click()
+  await field(page.getByRole("dialog"), "Nama").fill("x".repeat(60))
+  await page.keyboard.press("Enter")
+  const shown = page.getByRole("dialog").filter({ has: page.getByRole("button", { name: "Sudah saya simpan" }) })
+  await shown.waitFor()
+  expect(await shown.evaluate((dialog) => dialog.scrollWidth - dialog.clientWidth)).toBe(0)
+})
+
 test("a key is made with limits, shown once, works, and is never shown again", async () => {
   const person = await world.gateway.person(100_000)
   await using visit = await world.visit({ person, language: "id" })
