@@ -16,12 +16,19 @@ async function call(url: string, { key }: Customer, model: string): Promise<stri
   }
 }
 
+const BACK_OFF_MS = 100
+
 /** So many callers of one customer, each of whom calls again when a call has ended. */
 export function calling(url: string, customer: Customer, model: string, callers: number) {
   const outcomes: string[] = []
   const over = new AbortController()
   const all = Array.from({ length: callers }, async () => {
-    while (!over.signal.aborted) outcomes.push(await call(url, customer, model))
+    while (!over.signal.aborted) {
+      const outcome = await call(url, customer, model)
+      outcomes.push(outcome)
+      // As SDKs do. A connection made at once may still come to the socket of the process that is dying, and break as well.
+      if (outcome !== "whole") await Bun.sleep(BACK_OFF_MS)
+    }
   })
   return {
     outcomes,
