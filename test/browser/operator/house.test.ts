@@ -135,6 +135,48 @@ test("an account is found by part of its address, credited once, and the ledger 
   expect((await world.gateway.balance(person)).balance_micro).toBe(21_250_500_000)
 })
 
+test("an adjustment whose answer got lost is made once, also by who closes the dialog and writes it again", async () => {
+  const person = await world.gateway.person(20_000)
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  let isLost = true
+  await page.route("**/adjustments", async (route) => {
+    if (!isLost) return await route.continue()
+    await route.fetch()
+    return await route.fulfill({ status: 503, json: {} })
+  })
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  const dialog = page.getByRole("dialog")
+  const credit = async (amount: string) => {
+    await page.getByRole("button", { name: "Adjust balance" }).click()
+    await dialog.getByLabel("Amount").fill(amount)
+    await dialog.getByLabel("Reason").fill("A wrong charge")
+    await dialog.getByRole("button", { name: `Credit Rp\u00A0${amount}` }).click()
+  }
+  await credit("5,000")
+  await dialog.getByRole("alert").waitFor()
+  await dialog.getByRole("button", { name: "Cancel" }).click()
+  // The page behind tells what was done.
+  await page
+    .getByRole("row", { name: /Adjustment/ })
+    .getByText("Rp\u00A025,000")
+    .waitFor()
+  isLost = false
+  await credit("6,000")
+  await dialog.getByText(/was used for an adjustment of 5000000000/).waitFor()
+  await dialog.getByRole("button", { name: "Cancel" }).click()
+  expect((await world.gateway.balance(person)).balance_micro).toBe(25_000_000_000)
+  isLost = true
+  await credit("7,000")
+  await dialog.getByRole("alert").waitFor()
+  await dialog.getByRole("button", { name: "Cancel" }).click()
+  isLost = false
+  await credit("7,000")
+  await page.getByText("The balance is now Rp\u00A032,000.").waitFor()
+  visit.complaints.length = 0
+  expect((await world.gateway.balance(person)).balance_micro).toBe(32_000_000_000)
+})
+
 test("a debit takes no more than there is", async () => {
   const person = await world.gateway.person(20_000)
   await using visit = await world.visit({ person: world.operator, size: "phone" })

@@ -1,6 +1,5 @@
 /** What an operator does to an account: adjusting its balance, freezing and unfreezing it, and giving it a role. */
 import { TriangleAlert } from "lucide-react"
-import { nanoid } from "nanoid"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice, TextField } from "../../components/form.tsx"
@@ -8,7 +7,7 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/figures.ts"
 import { useAccountText } from "./account-text.ts"
-import { ActDialog, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
+import { ActDialog, once, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
 import type { OperatorRole } from "./frame.tsx"
 
 const directions = ["credit", "debit"] as const
@@ -30,15 +29,13 @@ interface Adjustment {
   readonly confirm_large?: true
   readonly amount_micro: number
   readonly reason: string
-  readonly idempotency_key: string
 }
 
-/** Credits or debits the balance. The same key is sent with each retry, so that an adjustment is made once. */
+/** Credits or debits the balance. */
 export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
   const text = useAccountText()
   const format = useFormat()
   const { language } = useLanguage()
-  const [key] = useState(() => nanoid())
   const { values, set, sent, send } = useDraft<AdjustmentDraft>({
     direction: "credit",
     amount: "",
@@ -46,7 +43,10 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
     confirmed: false,
   })
   const adjust = useAction({
-    run: (adjustment: Adjustment) => unwrap(api.operator.accounts({ id: account.id }).adjustments.post(adjustment)),
+    run: (adjustment: Adjustment) =>
+      once(`adjustment of ${account.id}`, (key) =>
+        unwrap(api.operator.accounts({ id: account.id }).adjustments.post({ ...adjustment, idempotency_key: key })),
+      ),
     done: ({ balance_micro: balance }) => text.adjustDone(format.rupiah(balance, "exact")),
     onClose,
   })
@@ -79,7 +79,6 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
         adjust.mutate({
           amount_micro: Number(amount),
           reason,
-          idempotency_key: key,
           ...(isLarge && ({ confirm_large: true } as const)),
         })
       }}

@@ -3,7 +3,9 @@
  * that the operator's pages share.
  */
 import { useQueryClient } from "@tanstack/react-query"
-import { type ComponentProps, type ReactNode, useCallback, useState } from "react"
+import { nanoid } from "nanoid"
+import { type ComponentProps, type ReactNode, useCallback, useEffect, useRef, useState } from "react"
+import { ApiFailure } from "../../api/client.ts"
 import { useChange } from "../../api/queries.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
@@ -82,6 +84,9 @@ interface Action<Input, Output> {
 export function useAction<Input, Output>({ run, done, onClose }: Action<Input, Output>) {
   const toasts = useToasts()
   const refetchAll = useRefetchAll()
+  const isToBeSeen = useRef(false)
+  // Not while the dialog is open: what it sends again would be judged by what it did before.
+  useEffect(() => () => void (isToBeSeen.current && refetchAll()), [refetchAll])
   return useChange({
     mutationFn: run,
     onSuccess: async (output) => {
@@ -89,7 +94,36 @@ export function useAction<Input, Output>({ run, done, onClose }: Action<Input, O
       toasts.done(done(output))
       onClose()
     },
+    // It may have been done although the answer got lost, and a refusal tells that something is not as the page has it.
+    onError: () => {
+      isToBeSeen.current = true
+    },
   })
+}
+
+const KEPT_MS = 10 * 60_000
+/** Keys of what was sent and whose outcome is not known, by what they are for. */
+const open = new Map<string, { readonly key: string; readonly untilMs: number }>()
+
+/**
+ * Moves money once, under a key. Whether it was moved is not known when the answer got lost: until it is, also who closes the
+ * dialog and opens it again sends under the same key. The server then does the same once, and refuses something else.
+ */
+export async function once<Output>(what: string, send: (key: string) => Promise<Output>): Promise<Output> {
+  const before = open.get(what)
+  const isOpen = before !== undefined && before.untilMs > Date.now()
+  const intent = isOpen ? before : { key: nanoid(), untilMs: Date.now() + KEPT_MS }
+  open.set(what, intent)
+  const isKnown = () => open.get(what) === intent && open.delete(what)
+  try {
+    const output = await send(intent.key)
+    isKnown()
+    return output
+  } catch (error) {
+    // The server judged it: nothing was moved now.
+    if (error instanceof ApiFailure && [400, 404].includes(error.status)) isKnown()
+    throw error
+  }
 }
 
 /** The values of a form's fields, and whether it was sent: from then on wrong fields say so. */

@@ -1,6 +1,5 @@
 /** Money back on an account's page: what went back, what is still to be paid out, and the dialogs that do it. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
-import { nanoid } from "nanoid"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice, SelectField, TextField } from "../../components/form.tsx"
@@ -10,7 +9,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/figures.ts"
-import { ActDialog, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
+import { ActDialog, once, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
 import { useRefundsText } from "./refunds-text.ts"
 
@@ -168,7 +167,7 @@ interface RefundDraft {
   readonly reason: string
 }
 
-/** Refunds a top-up, or what is left of a closed account. The same key is sent with each retry, so that it is made once. */
+/** Refunds a top-up, or what is left of a closed account. */
 export function RefundDialog({
   account,
   onClose,
@@ -179,7 +178,6 @@ export function RefundDialog({
   const text = useRefundsText()
   const format = useFormat()
   const { language } = useLanguage()
-  const [key] = useState(() => nanoid())
   const topUps = account.top_ups.filter((topUp) => topUp.status === "paid" && leftOf(topUp) > 0n)
   const isClosed = account.deleted_at !== null
   const mostOf = (id: string) => {
@@ -199,7 +197,9 @@ export function RefundDialog({
   })
   const refund = useAction({
     run: (body: { top_up_id: string | null; amount_micro: number; payout: (typeof payouts)[number]; reason: string }) =>
-      unwrap(api.operator.accounts({ id: account.id }).refunds.post({ ...body, idempotency_key: key })),
+      once(`refund of ${account.id}`, (key) =>
+        unwrap(api.operator.accounts({ id: account.id }).refunds.post({ ...body, idempotency_key: key })),
+      ),
     done: ({ status }) => text.made[status],
     onClose,
   })
