@@ -40,6 +40,11 @@ test("an operator refunds a part of a top-up, and writes down its transfer", asy
   await dialog.getByLabel("Reason").fill("too soon")
   await dialog.getByRole("button", { name: "Refund", exact: true }).click()
   await dialog.getByText("Enter an amount of rupiah above zero.").waitFor()
+  for (const most of ["50,001", "99,999,999,999,999"]) {
+    await dialog.getByLabel("Amount").fill(most)
+    await dialog.getByRole("button", { name: `Refund Rp\u00A0${most}` }).click()
+    await dialog.getByText("More than can go back.").waitFor()
+  }
   await dialog.getByLabel("Amount").fill("12,500")
   await dialog.getByLabel("Reason").fill("Paid twice by mistake")
   await visit.expectAccessible()

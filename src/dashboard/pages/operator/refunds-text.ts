@@ -15,6 +15,7 @@ export const useRefundsText = texts({
     leftOver: (amount: string) => `Sisa saldo akun yang ditutup · ${amount}`,
     amount: "Jumlah",
     amountWrong: "Isi dengan jumlah rupiah di atas nol.",
+    amountTooMuch: "Lebih besar daripada yang dapat dikembalikan.",
     amountHint: (most: string, ofTopUp: boolean) =>
       `Paling banyak ${most}.${ofTopUp ? " Saldo yang dibeli kembali lebih dulu, baru biayanya." : ""}`,
     payout: "Cara membayarkan",
@@ -71,6 +72,7 @@ export const useRefundsText = texts({
     leftOver: (amount: string) => `What is left of the closed account · ${amount}`,
     amount: "Amount",
     amountWrong: "Enter an amount of rupiah above zero.",
+    amountTooMuch: "More than can go back.",
     amountHint: (most: string, ofTopUp: boolean) =>
       `At most ${most}.${ofTopUp ? " The balance that was bought goes back first, then its fees." : ""}`,
     payout: "Paid out",

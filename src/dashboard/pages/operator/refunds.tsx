@@ -204,7 +204,9 @@ export function RefundDialog({
     onClose,
   })
   const amount = parseRupiah(values.amount, language)
+  const most = mostOf(values.topUp)
   const amountWrong = amount === undefined || amount <= 0n
+  const isTooMuch = !amountWrong && amount > most
   const reason = values.reason.trim()
   if (!isClosed && topUps.length === 0) {
     return (
@@ -228,7 +230,7 @@ export function RefundDialog({
       error={refund.error}
       onSubmit={() => {
         send()
-        if (amountWrong || reason === "") return
+        if (amountWrong || isTooMuch || reason === "") return
         const payout = values.topUp === "" ? "by_hand" : values.payout
         refund.mutate({ top_up_id: values.topUp || null, amount_micro: Number(amount), payout, reason })
       }}
@@ -253,8 +255,8 @@ export function RefundDialog({
         inputMode="decimal"
         autoComplete="off"
         data-autofocus
-        error={sent && amountWrong ? text.amountWrong : undefined}
-        hint={text.amountHint(format.rupiah(mostOf(values.topUp), "exact"), values.topUp !== "")}
+        error={sent ? (amountWrong ? text.amountWrong : isTooMuch ? text.amountTooMuch : undefined) : undefined}
+        hint={text.amountHint(format.rupiah(most, "exact"), values.topUp !== "")}
         value={values.amount}
         onChange={({ target }) => set({ amount: target.value })}
       />
