@@ -9,7 +9,7 @@ import { EmptyState } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
-import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { texts, useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/figures.ts"
 import { useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
@@ -104,6 +104,8 @@ interface RateDialogProps {
 
 function RateDialog({ currencies, onClose }: RateDialogProps) {
   const text = useProfitText()
+  const { jump } = useJumpText()
+  const format = useFormat()
   const { language } = useLanguage()
   const missing = currencies.find(({ needed, current }) => needed && current === null)
   const { values, set, sent, send } = useDraft({
@@ -143,7 +145,8 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
         spellCheck={false}
         error={sent && !isCurrency ? text.currencyWrong : undefined}
         value={values.currency}
-        onChange={({ target }) => set({ currency: target.value })}
+        // Of another currency or amount the jump is another one.
+        onChange={({ target }) => set({ currency: target.value, confirmed: false })}
       />
       <TextField
         label={text.rupiah}
@@ -151,9 +154,15 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
         inputMode="decimal"
         autoComplete="off"
         data-autofocus
-        error={sent && !isRate ? text.rupiahWrong : undefined}
+        error={
+          sent && !isRate
+            ? text.rupiahWrong
+            : sent && isJump && !values.confirmed
+              ? jump(format.rupiah(microOf(last.rupiah), "exact"))
+              : undefined
+        }
         value={values.rupiah}
-        onChange={({ target }) => set({ rupiah: target.value })}
+        onChange={({ target }) => set({ rupiah: target.value, confirmed: false })}
       />
       {isJump && (
         <label className="check">
@@ -183,3 +192,10 @@ function decimalOf(micro: bigint): string {
   const digits = micro.toString().padStart(7, "0")
   return `${digits.slice(0, -6)}.${digits.slice(-6)}`
 }
+
+const useJumpText = texts({
+  id: {
+    jump: (last: string) => `Kurs terakhir ${last}. Periksa angkanya, dan centang di bawah ini jika memang benar.`,
+  },
+  en: { jump: (last: string) => `The last rate is ${last}. Check the figure, and tick below if it is meant.` },
+})
