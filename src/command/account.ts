@@ -52,7 +52,10 @@ const listCommand = () =>
       ["account list sk-loket-abc --json", "whose key begins so"],
     ],
   })
-    .argument("[query]", "part of an e-mail address, or the beginning of an id or a key")
+    .argument(
+      "[query]",
+      "part of an e-mail address, the beginning of an id or a key, or a call's or a top-up's whole id",
+    )
     .option("--limit <number>", "how many", beside.limit, beside.LIST_LIMIT)
     .option("--cursor <text>", "where the page before ended")
     .option("--json", "print JSON, as the operator's API does")

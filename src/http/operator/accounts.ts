@@ -65,8 +65,8 @@ const SearchQuery = Type.Object({
   query: Type.Optional(
     Type.RegExp(/^[^\p{Cc}]{1,254}$/u, {
       description: field(
-        "at most 254 characters on one line: part of an e-mail address, or the beginning of an id or a key",
-        "paling banyak 254 karakter dalam satu baris: sebagian alamat e-mail, atau awal sebuah id atau kunci",
+        "at most 254 characters on one line: part of an e-mail address, the beginning of an account's id, a key's id or a key, or the whole id of a call or a top-up, or reference of a payment",
+        "paling banyak 254 karakter dalam satu baris: sebagian alamat e-mail, awal ID akun, ID kunci, atau kunci, atau ID panggilan, ID isi saldo, atau rujukan pembayaran selengkapnya",
       ),
     }),
   ),

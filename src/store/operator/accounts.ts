@@ -25,7 +25,7 @@ export interface AccountView {
 }
 
 export interface AccountPage {
-  /** Part of an e-mail address, or the beginning of an account's or key's id, or of a key. */
+  /** Part of an e-mail address, the beginning of an account's or key's id, or of a key, or all of a call's or top-up's id, or of a payment's reference. */
   readonly query: string | undefined
   /** The last account of the page before. */
   readonly after: string | undefined
@@ -181,12 +181,21 @@ const selectAccounts = (sql: Sql) => sql`
     (select count(*)::int from api_keys k where k.account_id = a.id) as keys
   from accounts a left join balances b on b.account_id = a.id`
 
-/** Whoever pastes a whole key finds its account by the part that is kept. */
+const REQUEST_ID = /^req_[A-Za-z0-9_-]{20,}$/
+
+/** Whoever pastes a whole key finds its account by the part that is kept. A customer who asks about a call or a payment has its id alone. */
 function matching(sql: Sql, query: string) {
   const begins = `${literally(query)}%`
   const keyBegins = `${literally(query.slice(0, KEY_PREFIX_LENGTH))}%`
   return sql`(a.id like ${begins} or lower(a.email) like ${`%${literally(query.toLowerCase())}%`} or a.id in (
     select account_id from api_keys where id like ${begins} or (${query.startsWith("sk-")} and prefix like ${keyBegins})
+    union all select account_id from top_ups where id = ${query} or reference = ${query}
+    ${
+      REQUEST_ID.test(query)
+        ? sql`union all select account_id from usage where request_id = ${query}
+          union all select account_id from refused_calls where request_id = ${query}`
+        : sql``
+    }
   ))`
 }
 

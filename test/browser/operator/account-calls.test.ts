@@ -36,6 +36,30 @@ test.each(everyLook)("an account's calls are accessible and fit, with one of the
   await visit.expectNoSidewaysScroll()
 })
 
+test("a call that a customer asks about is found by its request id, from the accounts and on the account's calls", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open("/operator/accounts")
+  await page.getByLabel("Search accounts").fill(requestId)
+  await page.keyboard.press("Enter")
+  const row = page.getByRole("row", { name: new RegExp(customer.accountId) })
+  await row.getByRole("button").click()
+  const drawer = page.getByRole("dialog", { name: requestId })
+  await drawer.getByText("Toko daring").waitFor()
+  await page.keyboard.press("Escape")
+  await drawer.waitFor({ state: "detached" })
+  // Whatever the days and the filters.
+  await page.getByLabel("Outcome").selectOption("upstream_error")
+  const field = page.getByLabel("Find a request ID")
+  await field.fill("1234")
+  await field.press("Enter")
+  await page.getByText("A request ID begins with req_").waitFor()
+  await field.fill(`x-request-id: ${requestId}`)
+  await field.press("Enter")
+  await drawer.getByText("Toko daring").waitFor()
+  await visit.expectAccessible()
+})
+
 test("calls are found from the account's page, and filtered; a file has what is shown", async () => {
   await using visit = await world.visit({ person: world.operator })
   const { page } = visit

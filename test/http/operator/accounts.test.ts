@@ -32,6 +32,11 @@ const adjust = (person: Person, amount: number, key: string = crypto.randomUUID(
     idempotency_key: key,
   })
 
+const found = async (query: string): Promise<readonly string[]> => {
+  const { json } = await ask(`/operator/accounts?query=${encodeURIComponent(query)}`)
+  return json.data.map(({ id }: { id: string }) => id)
+}
+
 describe("the search", () => {
   test("finds by e-mail address, id, key id and the beginning of a key, and by nothing else", async () => {
     const person = await gateway.person()
@@ -45,6 +50,23 @@ describe("the search", () => {
       const { json } = await ask(`/operator/accounts?query=${encodeURIComponent(query)}`)
       expect([query, json.data]).toEqual([query, []])
     }
+  })
+
+  test("finds whose a call, a refused call, a top-up and a payment are, by the whole id", async () => {
+    const person = await gateway.person(20_000)
+    const { key } = await gateway.key(person)
+    const called = (await say(key)).headers.get("x-request-id") ?? ""
+    await gateway.usage(person, called)
+    const bad = { model: "nothing", messages: [{ role: "user", content: "Halo" }] }
+    const refused = (await gateway.post("/v1/chat/completions", key, bad)).headers.get("x-request-id") ?? ""
+    const [topUp] = await gateway.sql<{ id: string; reference: string }[]>`
+      select id, reference from top_ups where account_id = ${person.accountId}`
+    // Refused calls are written a moment later.
+    while ((await found(refused)).length === 0) await Bun.sleep(20)
+    for (const query of [called, refused, topUp?.id ?? "", topUp?.reference ?? ""])
+      expect([query, await found(query)]).toEqual([query, [person.accountId]])
+    for (const query of [called.slice(0, -1), `${called}x`, "req_", topUp?.id.slice(0, -1) ?? ""])
+      expect([query, await found(query)]).toEqual([query, []])
   })
 
   test("is read page by page, each account once, the newest first", async () => {

@@ -13,7 +13,7 @@ import { useStatusText } from "../../components/values.tsx"
 import type { Days } from "../../i18n/figures.ts"
 import { CallRecord } from "../usage/call-drawer.tsx"
 import { callName } from "../usage/data.ts"
-import { useCallColumns } from "../usage/calls.tsx"
+import { CallSearch, useCallColumns } from "../usage/calls.tsx"
 import { accountQuery } from "./account.tsx"
 import { useAccountText } from "./account-text.ts"
 import { at, CsvLink, OperatorPage, useDays, useList, useParameter } from "./frame.tsx"
@@ -88,6 +88,7 @@ export default function AccountCallsPage() {
       title={account.data === undefined ? text.calls : text.callsTitle(account.data.email)}
       actions={<CsvLink path={`/operator/accounts/${encodeURIComponent(id)}/usage`} query={question} />}
     >
+      <CallSearch open={open} />
       <search className="usage-filters" aria-label={text.calls}>
         <DateRange value={days} today={today} onChange={choose} />
         <div className="usage-selects">

@@ -32,7 +32,9 @@ export default function AccountsPage() {
           columns={useColumns()}
           {...table}
           rowKey={({ id }) => id}
-          onOpen={({ id }) => navigate(`/operator/accounts/${id}`)}
+          onOpen={({ id }) =>
+            navigate(`/operator/accounts/${id}${query.startsWith("req_") ? `/calls?request=${query}` : ""}`)
+          }
           empty={
             <EmptyState icon={<UserSearch />} title={text.none}>
               {text.noneHint}
@@ -101,7 +103,8 @@ export const useAccountsText = texts({
     title: "Akun",
     intro: "Semua akun, yang terbaru lebih dulu.",
     search: "Cari akun",
-    searchHint: "Bagian dari alamat e-mail, atau awal ID akun, ID kunci, atau kunci (13 karakter pertama cukup).",
+    searchHint:
+      "Bagian dari alamat e-mail; awal ID akun, ID kunci, atau kunci (13 karakter pertama cukup); atau ID permintaan, ID isi saldo, atau rujukan pembayaran selengkapnya.",
     none: "Tidak ada akun yang cocok",
     noneHint: "Periksa ejaannya, atau cari dengan awal ID.",
     columns: {
@@ -122,7 +125,7 @@ export const useAccountsText = texts({
     intro: "Every account, the newest first.",
     search: "Search accounts",
     searchHint:
-      "Part of an e-mail address, or the beginning of an account's ID, a key's ID or a key (13 characters are enough).",
+      "Part of an e-mail address; the beginning of an account's ID, a key's ID or a key (13 characters are enough); or a whole request ID, top-up ID or payment reference.",
     none: "No account matches",
     noneHint: "Check the spelling, or search by the beginning of an ID.",
     columns: {

@@ -1,11 +1,12 @@
 /** The calls themselves, the newest first, each of which opens its receipt; and the run that they are of. */
 import { keepPreviousData, useQuery, queryOptions } from "@tanstack/react-query"
-import { ArrowUp, SearchX, Zap, CircleStop, X } from "lucide-react"
+import { ArrowUp, Search, SearchX, Zap, CircleStop, X } from "lucide-react"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
-import { Button, ButtonLink } from "../../components/button.tsx"
+import { Button, ButtonLink, IconButton } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, Stale, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { formText, TextField } from "../../components/form.tsx"
 import { Card, Facts } from "../../components/layout.tsx"
 import { EndRunDialog, useRunText } from "../../components/spending.tsx"
 import { Money, StatusTag } from "../../components/values.tsx"
@@ -15,6 +16,48 @@ import { type AddressedView, isFiltered, nothingFiltered } from "./address.ts"
 import { inputOf } from "./series.ts"
 import { type Call, callName, callsQuery, LONGEST, PAGE, useCallPages, useKeyName, useViewName } from "./data.ts"
 import { useUsageText } from "./text.ts"
+
+/** A request id, as clients log it or paste it: with its header's name, quotes, or a line around it. */
+const REQUEST_ID = /req_[A-Za-z0-9_-]{1,60}/
+
+/** Finds one call, whatever the range and the filters. */
+export function CallSearch({ open }: Pick<AddressedView, "open">) {
+  const text = useUsageText()
+  const [isWrong, setWrong] = useState(false)
+  const find = (typed: string): boolean => {
+    const [id] = REQUEST_ID.exec(typed) ?? []
+    if (id !== undefined) open(id)
+    return id !== undefined
+  }
+  return (
+    <form
+      className="usage-search"
+      noValidate
+      onSubmit={(event) => {
+        event.preventDefault()
+        setWrong(!find(formText(new FormData(event.currentTarget), "request")))
+      }}
+    >
+      <TextField
+        label={text.find}
+        name="request"
+        placeholder="req_…"
+        autoComplete="off"
+        spellCheck={false}
+        error={isWrong ? text.findWrong : undefined}
+        onChange={() => setWrong(false)}
+        onPaste={(event) => {
+          if (find(event.clipboardData.getData("text"))) event.preventDefault()
+        }}
+        after={
+          <IconButton type="submit" size="small" label={text.findNow}>
+            <Search />
+          </IconButton>
+        }
+      />
+    </form>
+  )
+}
 
 export function Calls({ view, change, open }: AddressedView) {
   const text = useUsageText()

@@ -1,11 +1,10 @@
 /** What was spent on: sums over time, their parts, and every call with its receipt. It follows calls live. */
 import { keepPreviousData, useQuery } from "@tanstack/react-query"
-import { Download, Search as SearchIcon, X } from "lucide-react"
-import { useState } from "react"
+import { Download, X } from "lucide-react"
 import { modelsQuery, namedKeysQuery } from "../../api/queries.ts"
-import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
+import { Button, DownloadLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
-import { formText, SelectField, TextField } from "../../components/form.tsx"
+import { SelectField } from "../../components/form.tsx"
 import { DateRange } from "../../components/date-field.tsx"
 import { useRunText } from "../../components/spending.tsx"
 import { Page, Stat, Stats } from "../../components/layout.tsx"
@@ -16,7 +15,7 @@ import { type AddressedView, canBeSummed, isFiltered, nothingFiltered, statuses,
 import { cacheShare, inputOf } from "./series.ts"
 import { Breakdown, ChartCard } from "./figures.tsx"
 import { CallDrawer } from "./call-drawer.tsx"
-import { Calls, RunCard } from "./calls.tsx"
+import { Calls, CallSearch, RunCard } from "./calls.tsx"
 import { exportAddress, latestRunsQuery, type Series, seriesQuery, useViewName } from "./data.ts"
 import { RefusedCalls, RefusedNotice } from "./refused.tsx"
 import { useUsageText } from "./text.ts"
@@ -36,7 +35,7 @@ export default function UsagePage() {
       }
     >
       <PriceChanges />
-      <Search open={addressed.open} />
+      <CallSearch open={addressed.open} />
       <Filters {...addressed} />
       {view.run !== undefined && <RunCard key={view.run} id={view.run} change={addressed.change} />}
       {canBeSummed(view) && <Sums {...addressed} />}
@@ -69,48 +68,6 @@ function Sums({ view, change, zoom }: ReturnType<typeof useView>) {
       <ChartCard view={view} change={change} zoom={zoom} series={data} staleOf={staleOf} />
       <Breakdown view={view} change={change} />
     </>
-  )
-}
-
-/** A request id, as clients log it or paste it: with its header's name, quotes, or a line around it. */
-const REQUEST_ID = /req_[A-Za-z0-9_-]{1,60}/
-
-/** Finds one call, whatever the range and the filters. */
-function Search({ open }: Pick<AddressedView, "open">) {
-  const text = useUsageText()
-  const [isWrong, setWrong] = useState(false)
-  const find = (typed: string): boolean => {
-    const [id] = REQUEST_ID.exec(typed) ?? []
-    if (id !== undefined) open(id)
-    return id !== undefined
-  }
-  return (
-    <form
-      className="usage-search"
-      noValidate
-      onSubmit={(event) => {
-        event.preventDefault()
-        setWrong(!find(formText(new FormData(event.currentTarget), "request")))
-      }}
-    >
-      <TextField
-        label={text.find}
-        name="request"
-        placeholder="req_…"
-        autoComplete="off"
-        spellCheck={false}
-        error={isWrong ? text.findWrong : undefined}
-        onChange={() => setWrong(false)}
-        onPaste={(event) => {
-          if (find(event.clipboardData.getData("text"))) event.preventDefault()
-        }}
-        after={
-          <IconButton type="submit" size="small" label={text.findNow}>
-            <SearchIcon />
-          </IconButton>
-        }
-      />
-    </form>
   )
 }
 
