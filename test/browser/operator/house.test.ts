@@ -1,6 +1,7 @@
 /** The operator's pages about the house: what it made, its accounts and payments, and who may see all that. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../../gateway/harness.ts"
+import { caller, makeOperator } from "../../http/operator/operator.ts"
 import { eventually, everyLook } from "../harness.ts"
 import { openOperatorWorld, type OperatorWorld, payWrongly, say } from "./world.ts"
 
@@ -298,6 +299,30 @@ test("top-ups are narrowed by their state, and a payment problem is resolved wit
   await visit.page.getByText("Show resolved ones too").click()
   await visit.page.waitForURL(/resolved=true/)
   await visit.page.getByRole("row", { name: /Returned by hand/ }).waitFor()
+})
+
+test("of two operators at one problem or one account, the later is told what the first wrote", async () => {
+  const person = await world.gateway.person()
+  await payWrongly(world, person)
+  const other = caller(world.gateway, await makeOperator(world.gateway))
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  const dialog = page.getByRole("dialog")
+  await visit.open("/operator/payment-problems")
+  await page.getByRole("button", { name: "Resolve" }).click()
+  const [problem] = (await other("/operator/payment-problems")).json.data
+  await other(`/operator/payment-problems/${problem.id}/resolve`, { note: "Credited by the other" })
+  await dialog.getByLabel("What was done").fill("Credited by me")
+  await dialog.getByRole("button", { name: "Mark as resolved" }).click()
+  await page.getByText(/had resolved it: “Credited by the other”.*credited twice/).waitFor()
+  await dialog.waitFor({ state: "detached" })
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  await page.getByRole("button", { name: "Freeze" }).click()
+  await other(`/operator/accounts/${person.accountId}/freeze`, { reason: "The other's reason" })
+  await dialog.getByLabel("Reason").fill("Mine")
+  await dialog.getByRole("button", { name: "Freeze" }).click()
+  await page.getByText(/had frozen it, with the reason: “The other's reason”/).waitFor()
+  await dialog.waitFor({ state: "detached" })
 })
 
 test("an operator's filter, tags and heads use the product's words", async () => {

@@ -154,6 +154,7 @@ export function FreezeDialog({ account: { id, email }, keys, ...dialog }: Freezi
       reason={text.reason}
       danger
       run={(reason) => unwrap(api.operator.accounts({ id }).freeze.post({ reason }))}
+      before={({ frozen_reason: why }, reason) => (why === reason ? undefined : text.frozenBefore(why ?? ""))}
     >
       <p>{text.freezeText(format.number(keys))}</p>
     </ActDialog>

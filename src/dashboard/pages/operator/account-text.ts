@@ -52,6 +52,8 @@ export const useAccountText = texts({
       `Semua kuncinya (${keys}) langsung ditolak dengan 403 auth.account_frozen, dan kunci baru tidak dapat dibuat. Panggilan yang sedang berjalan selesai seperti biasa, isi saldo tetap masuk, dan dasbor tetap dapat dibaca.`,
     freezeAct: "Bekukan akun",
     freezeDone: "Akun dibekukan.",
+    frozenBefore: (why: string) =>
+      `Akun sudah dibekukan operator lain, dengan alasan: “${why}”. Alasan Anda tidak disimpan.`,
     unfreezeTitle: (email: string) => `Buka kembali ${email}?`,
     unfreezeText: "Kuncinya langsung diterima lagi, dengan batas dan saldo yang sama.",
     unfreezeAct: "Buka kembali akun",
@@ -161,6 +163,7 @@ export const useAccountText = texts({
       `All its keys (${keys}) are refused at once with 403 auth.account_frozen, and no new ones can be made. Calls under way end as usual, top-ups still credit, and the dashboard can be read.`,
     freezeAct: "Freeze account",
     freezeDone: "The account is frozen.",
+    frozenBefore: (why: string) => `Another operator had frozen it, with the reason: “${why}”. Yours is not kept.`,
     unfreezeTitle: (email: string) => `Unfreeze ${email}?`,
     unfreezeText: "Its keys are accepted again at once, with the same limits and the same balance.",
     unfreezeAct: "Unfreeze account",

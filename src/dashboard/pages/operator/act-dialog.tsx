@@ -12,23 +12,26 @@ import { useToasts } from "../../components/feedback.tsx"
 import { formText, TextField } from "../../components/form.tsx"
 import { texts } from "../../i18n/language.tsx"
 
-interface ActDialogProps {
+interface ActDialogProps<Output> {
   readonly title: string
   /** What will happen. */
   readonly children: ReactNode
   /** The word on the button, and the notice when it is done. */
   readonly act: string
   readonly done: string
+  /** That somebody else had done it before, and otherwise. */
+  readonly before?: (output: Output, reason: string) => string | undefined
   readonly danger?: boolean
   /** The label of the reason's field; without one no reason is asked for. */
   readonly reason?: string
-  readonly run: (reason: string) => Promise<unknown>
+  readonly run: (reason: string) => Promise<Output>
   readonly onClose: () => void
 }
 
-export function ActDialog({ title, children, act, done, danger = false, reason, run, onClose }: ActDialogProps) {
+export function ActDialog<Output>(props: ActDialogProps<Output>) {
+  const { title, children, act, done, before, danger = false, reason, run, onClose } = props
   const [missing, setMissing] = useState(false)
-  const action = useAction({ run, done: () => done, onClose })
+  const action = useAction({ run, done: () => done, before, onClose })
   const send = (form: FormData) => {
     const given = formText(form, "reason").trim()
     setMissing(reason !== undefined && given === "")
@@ -77,11 +80,13 @@ interface Action<Input, Output> {
   readonly run: (input: Input) => Promise<Output>
   /** The notice when it is done. */
   readonly done: (output: Output) => string
+  /** The notice that it was done before, where it was. */
+  readonly before?: ((output: Output, input: Input) => string | undefined) | undefined
   readonly onClose: () => void
 }
 
 /** What every dialog of an operator does with its action: run it, refetch what it may have changed, say so, and close. */
-export function useAction<Input, Output>({ run, done, onClose }: Action<Input, Output>) {
+export function useAction<Input, Output>({ run, done, before, onClose }: Action<Input, Output>) {
   const toasts = useToasts()
   const refetchAll = useRefetchAll()
   const isToBeSeen = useRef(false)
@@ -89,9 +94,11 @@ export function useAction<Input, Output>({ run, done, onClose }: Action<Input, O
   useEffect(() => () => void (isToBeSeen.current && refetchAll()), [refetchAll])
   return useChange({
     mutationFn: run,
-    onSuccess: async (output) => {
+    onSuccess: async (output, input) => {
       await refetchAll()
-      toasts.done(done(output))
+      const other = before?.(output, input)
+      if (other === undefined) toasts.done(done(output))
+      else toasts.failed(other)
       onClose()
     },
     // It may have been done although the answer got lost, and a refusal tells that something is not as the page has it.

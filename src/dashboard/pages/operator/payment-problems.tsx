@@ -108,6 +108,8 @@ function ResolveDialog({ problem, onClose }: ResolveDialogProps) {
       done={text.resolveDone}
       reason={text.note}
       run={(note) => unwrap(api.operator["payment-problems"]({ id: problem.id }).resolve.post({ note }))}
+      // The first note stays. Two who resolve one may both have credited it.
+      before={({ note }, written) => (note === written ? undefined : text.resolvedBefore(note ?? ""))}
       onClose={onClose}
     >
       <Facts
@@ -156,6 +158,8 @@ export const useProblemsText = texts({
     note: "Apa yang sudah dilakukan",
     resolveAct: "Tandai selesai",
     resolveDone: "Masalah ditandai selesai.",
+    resolvedBefore: (note: string) =>
+      `Sudah diselesaikan operator lain: “${note}”. Catatan Anda tidak disimpan. Periksa buku besar akunnya: jangan sampai dikreditkan dua kali.`,
     resolved: (time: string) => `Selesai ${time}`,
   },
   en: {
@@ -190,6 +194,8 @@ export const useProblemsText = texts({
     note: "What was done",
     resolveAct: "Mark as resolved",
     resolveDone: "The problem is resolved.",
+    resolvedBefore: (note: string) =>
+      `Another operator had resolved it: “${note}”. Your note is not kept. Look at the account's ledger: it may have been credited twice.`,
     resolved: (time: string) => `Resolved ${time}`,
   },
 })
