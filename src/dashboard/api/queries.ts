@@ -141,6 +141,16 @@ export const priceChangesQuery = queryOptions({
 
 /** The one way in which a page changes something. Queries stand beside their pages. */
 
+/** Milliseconds. */
+const READ_AGAIN_MS = 2_000
+
+/**
+ * What a change has made stale is read again before its dialog closes, so that the page behind is right. But that it is done is told
+ * also where the reading takes long: who waits at a dialog thinks that it is not, and does it again.
+ */
+export const briefly = (reading: Promise<unknown>): Promise<unknown> =>
+  Promise.race([reading, new Promise((resolve) => setTimeout(resolve, READ_AGAIN_MS))])
+
 /** What a success brings, such as the next dialog, has been drawn by then. Milliseconds. */
 const DRAWN_MS = 100
 

@@ -7,7 +7,7 @@
 import { type QueryKey, useQueryClient } from "@tanstack/react-query"
 import { X } from "lucide-react"
 import { type MouseEvent, type ReactNode, useId, useLayoutEffect, useRef } from "react"
-import { useChange } from "../api/queries.ts"
+import { briefly, useChange } from "../api/queries.ts"
 import { Button, IconButton } from "./button.tsx"
 import { ErrorState, useToasts } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"
@@ -162,7 +162,7 @@ export function ConfirmDialog({ title, children, act, done, run, stale, onClose 
   const change = useChange({
     mutationFn: run,
     onSuccess: async () => {
-      await Promise.all(stale.map((queryKey) => client.invalidateQueries({ queryKey })))
+      await briefly(Promise.all(stale.map((queryKey) => client.invalidateQueries({ queryKey }))))
       toasts.done(done)
       onClose()
     },

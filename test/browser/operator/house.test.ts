@@ -178,6 +178,30 @@ test("an adjustment whose answer got lost is made once, also by who closes the d
   expect((await world.gateway.balance(person)).balance_micro).toBe(32_000_000_000)
 })
 
+test("an adjustment that is made is told while the page behind it is still being read", async () => {
+  const person = await world.gateway.person(20_000)
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+  await page.route("**/transfers*", async (route) => {
+    await held
+    await route.continue()
+  })
+  await page.getByRole("button", { name: "Adjust balance" }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Amount").fill("1,000")
+  await dialog.getByLabel("Reason").fill("A test")
+  await dialog.getByRole("button", { name: "Credit Rp\u00A01,000" }).click()
+  await page.getByText("The balance is now Rp\u00A021,000.").waitFor()
+  await dialog.waitFor({ state: "detached" })
+  letGo()
+  await page
+    .getByRole("region", { name: "Ledger" })
+    .getByRole("row", { name: /Adjustment/ })
+    .waitFor()
+})
+
 test("a debit takes no more than there is", async () => {
   const person = await world.gateway.person(20_000)
   await using visit = await world.visit({ person: world.operator, size: "phone" })

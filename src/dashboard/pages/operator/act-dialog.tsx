@@ -6,7 +6,7 @@ import { useQueryClient } from "@tanstack/react-query"
 import { nanoid } from "nanoid"
 import { type ComponentProps, type ReactNode, useCallback, useEffect, useRef, useState } from "react"
 import { ApiFailure } from "../../api/client.ts"
-import { useChange } from "../../api/queries.ts"
+import { briefly, useChange } from "../../api/queries.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
 import { formText, TextField } from "../../components/form.tsx"
@@ -95,7 +95,7 @@ export function useAction<Input, Output>({ run, done, before, onClose }: Action<
   return useChange({
     mutationFn: run,
     onSuccess: async (output, input) => {
-      await refetchAll()
+      await briefly(refetchAll())
       const other = before?.(output, input)
       if (other === undefined) toasts.done(done(output))
       else toasts.failed(other)
