@@ -360,6 +360,22 @@ test("an operator's filter, tags and heads use the product's words", async () =>
   await visit.page.getByText(/^Bagian dari alamat e-mail/).waitFor()
 })
 
+test("a long reason in the audit log leaves room for who gave it and for what it is about", async () => {
+  await world.gateway.sql`
+    insert into audit_log (request_id, operator_id, action, subject, reason)
+    values ('req_long', ${world.operator.accountId}, 'model.changed', 'kapal-panjang', ${"because ".repeat(60)})`
+  await using visit = await world.visit({ person: world.operator })
+  await visit.open("/operator/audit?subject=kapal-panjang")
+  for (const words of ["kapal-panjang", "operator@example.com"]) {
+    const cell = visit.page.getByRole("row").nth(1).getByText(words, { exact: true })
+    expect((await cell.boundingBox())?.width).toBeGreaterThan(100)
+  }
+  for (const width of [1024, 768, 320]) {
+    await visit.page.setViewportSize({ width, height: 800 })
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
 test("the audit log's times are written as all others are", async () => {
   await using visit = await world.visit({ person: world.operator, language: "id" })
   await visit.open("/operator/audit")
