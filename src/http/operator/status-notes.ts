@@ -93,6 +93,17 @@ export const statusNotesController = ({ authenticate, notes }: StatusNotesDeps) 
           },
           body: Type.Object({
             text: Type.Optional(Texts),
+            was: Type.Optional(
+              Type.Object(
+                { id: text, en: text },
+                {
+                  description: field(
+                    "the words that were read; if they are others by now, nothing is changed",
+                    "kata-kata yang dibaca; jika sekarang sudah lain, tidak ada yang diubah",
+                  ),
+                },
+              ),
+            ),
             resolved: Type.Optional(
               Type.Literal(true, { description: field("true, or nothing", "true, atau tidak disebut") }),
             ),
@@ -105,15 +116,20 @@ export const statusNotesController = ({ authenticate, notes }: StatusNotesDeps) 
             return refused("text", field("there unless 'resolved' is true", "ada, kecuali 'resolved' bernilai true"))
           // What no id can be, the database could not even look for.
           if (!NOTE_ID.test(params.note)) return new Failure("resource.not_found")
-          const change = { text: words && trimmed(words), isOver }
+          const change = { text: words && trimmed(words), was: body.was, isOver }
           const note = await notes.change(params.note, change, operator.act)
-          return note === undefined ? new Failure("resource.not_found") : noteJson(note)
+          if (note === undefined) return new Failure("resource.not_found")
+          if (change.text === undefined || same(note.text, change.text)) return noteJson(note)
+          const message = "The note is not as it was read: somebody else has changed its words."
+          return new Failure("request.invalid", { message, hint: "Read it again, and then change it." })
         },
       ),
     )
 }
 
 const trimmed = ({ id, en }: NoteText): NoteText => ({ id: id.trim(), en: en.trim() })
+
+const same = (a: NoteText, b: NoteText): boolean => a.id === b.id && a.en === b.en
 
 const noteJson = ({ createdAt, updatedAt, resolvedAt, ...note }: StatusNote) => ({
   ...note,

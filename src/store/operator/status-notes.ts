@@ -22,7 +22,12 @@ export interface StatusNoteStore {
   /** Other words, or that it is over: what was resolved before stays so. Undefined where there is none of this id. */
   change(
     id: string,
-    change: { readonly text: NoteText | undefined; readonly isOver: boolean },
+    change: {
+      readonly text: NoteText | undefined
+      /** Where its words are others than these, it stays as it is. */
+      readonly was: NoteText | undefined
+      readonly isOver: boolean
+    },
     act: Act,
   ): Promise<StatusNote | undefined>
 }
@@ -62,11 +67,12 @@ export const statusNoteStore = (database: Database): StatusNoteStore => ({
     return rows[0] && toNote(rows[0])
   },
 
-  async change(id, { text, isOver }, act) {
+  async change(id, { text, was, isOver }, act) {
     const rows = await database.run(
       (sql) => sql<Row[]>`
         with before as (
           select * from status_notes where id = ${id}
+            and indonesian = coalesce(${was?.id ?? null}, indonesian) and english = coalesce(${was?.en ?? null}, english)
             and not exists (select from audit_log where request_id = ${act.requestId}) for update
         ), changed as (
           update status_notes n set indonesian = coalesce(${text?.id ?? null}, n.indonesian),

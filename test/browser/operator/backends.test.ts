@@ -182,6 +182,18 @@ test("an operator writes a note for `/status` in both languages, changes it, and
   await dialog.getByLabel("English").fill("Kapal is very slow.")
   await dialog.getByRole("button", { name: "Save" }).click()
   await page.getByRole("row", { name: /Kapal is very slow/ }).waitFor()
+  // Another operator changes it meanwhile: nobody's words are lost.
+  await row.getByRole("button", { name: "Change" }).click()
+  const [note] = (await (await world.gateway.dashboard(world.operator, "/operator/status-notes")).json()).data
+  const text = { id: "Model Kapal lambat.", en: "Kapal is very slow. We know why." }
+  const body = JSON.stringify({ text })
+  await world.gateway.dashboard(world.operator, `/operator/status-notes/${note.id}`, { method: "PATCH", body })
+  await dialog.getByLabel("Indonesian").fill("Masih lambat.")
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.getByText(/somebody else has changed its words/).waitFor()
+  expect(await dialog.getByLabel("Indonesian").inputValue()).toBe("Masih lambat.")
+  await dialog.getByRole("button", { name: "Cancel" }).click()
+  await page.getByRole("row", { name: /Kapal is very slow\. We know why\./ }).waitFor()
   const visitor = await world.visit({ language: "id" })
   await visitor.page.goto(`${world.gateway.url}/status`)
   await eventually(async () => {

@@ -47,6 +47,11 @@ test("a note is shown in both languages as text, with its times, then changed, t
   expect(changed).toMatchObject({ status: 200, json: { text: { en: "Found." }, created_at: json.created_at } })
   expect(await page("en", (html) => html.includes("Found."))).toContain("Updated <time")
 
+  // Of two who write at the same time the later is told, and the first one's words stay.
+  const words = { id: "Masih dicari.", en: "Still looking." }
+  expect((await change(json.id, { text: words, was: json.text })).status).toBe(400)
+  expect((await ask("/operator/status-notes")).json.data).toMatchObject([{ text: { en: "Found." } }])
+
   const over = await change(json.id, { resolved: true })
   const again = await change(json.id, { resolved: true })
   expect([over.status, again.json.resolved_at]).toEqual([200, over.json.resolved_at])

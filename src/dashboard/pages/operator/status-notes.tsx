@@ -105,12 +105,13 @@ interface NoteDialogProps {
 
 function NoteDialog({ note, onClose }: NoteDialogProps) {
   const text = useStatusNotesText()
-  const { values, set, sent, send } = useDraft(note?.text ?? { id: "", en: "" })
+  const [was] = useState(note?.text)
+  const { values, set, sent, send } = useDraft(was ?? { id: "", en: "" })
   const action = useAction({
     run: (words: Note["text"]) =>
       note === undefined
         ? unwrap(api.operator["status-notes"].post({ text: words }))
-        : unwrap(api.operator["status-notes"]({ note: note.id }).patch({ text: words })),
+        : unwrap(api.operator["status-notes"]({ note: note.id }).patch({ text: words, ...(was && { was }) })),
     done: () => (note === undefined ? text.posted : text.changed),
     onClose,
   })
