@@ -37,6 +37,7 @@ test("an operator refunds a part of a top-up, and writes down its transfer", asy
   // Nothing is offered that a press would send; what could go back is said.
   expect(await dialog.getByLabel("Amount").inputValue()).toBe("")
   await dialog.getByText("At most Rp 50,000").waitFor()
+  expect(await dialog.getByLabel("Of", { exact: true }).locator("option:checked").innerText()).toEndWith(topUpId)
   await dialog.getByLabel("Reason").fill("too soon")
   await dialog.getByRole("button", { name: "Refund", exact: true }).click()
   await dialog.getByText("Enter an amount of rupiah above zero.").waitFor()

@@ -245,7 +245,8 @@ export function RefundDialog({
           ...(isClosed ? [{ value: "", label: text.leftOver(format.rupiah(account.balance_micro)) }] : []),
           ...topUps.map((topUp) => ({
             value: topUp.id,
-            label: `${format.dateTime(topUp.created_at)} · ${format.rupiah(leftOf(topUp))}`,
+            // Two of one amount may be of one minute.
+            label: `${format.dateTime(topUp.created_at)} · ${format.rupiah(leftOf(topUp))} · ${topUp.id}`,
           })),
         ]}
       />
