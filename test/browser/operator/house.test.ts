@@ -202,6 +202,23 @@ test("an adjustment that is made is told while the page behind it is still being
     .waitFor()
 })
 
+test("an account's page says that older top-ups than the latest hundred are not on it", async () => {
+  const person = await world.gateway.person(20_000)
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  const topUps = page.getByRole("region", { name: "Top-ups" })
+  await topUps.getByRole("row", { name: /simulated/ }).waitFor()
+  expect(await topUps.getByText("The latest 100 alone.").count()).toBe(0)
+  await world.gateway.sql`
+    insert into top_ups (id, account_id, provider, status, balance_purchased_micro, service_fee_micro, payment_fee_micro,
+      network_fee_micro, qr_payload, created_at, expires_at)
+    select ${`top_${person.accountId}`} || n, ${person.accountId}, 'simulated', 'expired', 1000000, 0, 0, 0, 'x', now(), now()
+    from generate_series(1, 100) n`
+  await page.reload()
+  await topUps.getByText("The latest 100 alone.").waitFor()
+})
+
 test("a debit takes no more than there is", async () => {
   const person = await world.gateway.person(20_000)
   await using visit = await world.visit({ person: world.operator, size: "phone" })

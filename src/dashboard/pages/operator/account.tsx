@@ -281,6 +281,7 @@ export function AccountTopUps({ topUps }: { readonly topUps: AccountDetail["top_
         rowKey={({ id }) => id}
         empty={text.topUpsEmpty}
       />
+      {topUps.length >= 100 && <p className="operator-foot">{text.topUpsCut}</p>}
     </Card>
   )
 }
