@@ -137,7 +137,8 @@ function RefundActDialog({ refund, act, onClose }: RefundActProps) {
           maxLength={200}
           autoComplete="off"
           value={reference}
-          onChange={({ target }) => setReference(target.value)}
+          // Blanks alone are no number.
+          onChange={({ target }) => setReference(target.value.trimStart())}
         />
       )}
     </ActDialog>
