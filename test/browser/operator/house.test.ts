@@ -350,7 +350,7 @@ test("of two operators at one problem or one account, the later is told what the
   const { page } = visit
   const dialog = page.getByRole("dialog")
   await visit.open("/operator/payment-problems")
-  await page.getByRole("button", { name: "Resolve" }).click()
+  await page.getByRole("button", { name: "Resolve" }).first().click()
   const [problem] = (await other("/operator/payment-problems")).json.data
   await other(`/operator/payment-problems/${problem.id}/resolve`, { note: "Credited by the other" })
   await dialog.getByLabel("What was done").fill("Credited by me")
