@@ -165,6 +165,7 @@ test("an adjustment whose answer got lost is made once, also by who closes the d
   isLost = false
   await credit("6,000")
   await dialog.getByText(/was used for an adjustment of 5000000000/).waitFor()
+  await dialog.getByText(/What you sent before was booked, although its answer got lost/).waitFor()
   await dialog.getByRole("button", { name: "Cancel" }).click()
   expect((await world.gateway.balance(person)).balance_micro).toBe(25_000_000_000)
   isLost = true

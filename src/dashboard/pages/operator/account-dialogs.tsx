@@ -7,7 +7,7 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/figures.ts"
 import { useAccountText } from "./account-text.ts"
-import { ActDialog, once, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
+import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
 import type { OperatorRole } from "./frame.tsx"
 
 const directions = ["credit", "debit"] as const
@@ -84,6 +84,7 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
       }}
       onClose={onClose}
     >
+      <MadeBefore error={adjust.error} />
       <Choice
         label={text.direction}
         values={directions}

@@ -133,6 +133,13 @@ export async function once<Output>(what: string, send: (key: string) => Promise<
   }
 }
 
+/** Below a refusal of `once`, whose own words are of keys: what was sent before had been done. */
+export function MadeBefore({ error }: { readonly error: Error | null }) {
+  const text = useOperatorText()
+  const isMade = error instanceof ApiFailure && error.body?.error.startsWith("'idempotency_key' was used") === true
+  return isMade && <p className="operator-notice">{text.madeBefore}</p>
+}
+
 /** The values of a form's fields, and whether it was sent: from then on wrong fields say so. */
 export function useDraft<Values>(initial: Values) {
   const [values, setValues] = useState(initial)
@@ -171,6 +178,8 @@ export const useOperatorText = texts({
     reasonHint: "Tersimpan di log audit, untuk siapa pun yang membacanya nanti.",
     reasonShownHint: "Pelanggan membacanya di mutasinya. Tersimpan juga di log audit.",
     reasonWrong: "Wajib diisi: satu baris, paling banyak 500 karakter.",
+    madeBefore:
+      "Yang Anda kirim sebelumnya sudah dibukukan, walaupun jawabannya tidak sampai. Tutup dialog ini dan periksa buku besar. Kirim lagi hanya jika yang ini juga dimaksud.",
     search: "Cari",
     clear: "Hapus pencarian",
     back: "Kembali",
@@ -230,6 +239,8 @@ export const useOperatorText = texts({
     reasonHint: "Kept in the audit log, for whoever reads it later.",
     reasonShownHint: "The customer reads it on the statement. Kept in the audit log too.",
     reasonWrong: "Required: one line, at most 500 characters.",
+    madeBefore:
+      "What you sent before was booked, although its answer got lost. Close this and look at the ledger. Send again only if this one is meant as well.",
     search: "Search",
     clear: "Clear search",
     back: "Back",

@@ -9,7 +9,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseRupiah } from "../../i18n/figures.ts"
-import { ActDialog, once, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
+import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
 import { useRefundsText } from "./refunds-text.ts"
 
@@ -237,6 +237,7 @@ export function RefundDialog({
       }}
       onClose={onClose}
     >
+      <MadeBefore error={refund.error} />
       <p>{text.refundText}</p>
       <SelectField
         label={text.of}
