@@ -183,13 +183,17 @@ const selectAccounts = (sql: Sql) => sql`
 
 const REQUEST_ID = /^req_[A-Za-z0-9_-]{20,}$/
 
+/** Under which a payment of this reference was credited: transfers have an index of these, and top-ups none of references. */
+const creditKeys = (reference: string): string[] => ["simulated", "midtrans"].map((of) => `topup:${of}:${reference}`)
+
 /** Whoever pastes a whole key finds its account by the part that is kept. A customer who asks about a call or a payment has its id alone. */
 function matching(sql: Sql, query: string) {
   const begins = `${literally(query)}%`
   const keyBegins = `${literally(query.slice(0, KEY_PREFIX_LENGTH))}%`
   return sql`(a.id like ${begins} or lower(a.email) like ${`%${literally(query.toLowerCase())}%`} or a.id in (
     select account_id from api_keys where id like ${begins} or (${query.startsWith("sk-")} and prefix like ${keyBegins})
-    union all select account_id from top_ups where id = ${query} or reference = ${query}
+    union all select account_id from top_ups where id = ${query}
+    union all select credit_account from transfers where idempotency_key = any (${sql.array(creditKeys(query))}::text[])
     ${
       REQUEST_ID.test(query)
         ? sql`union all select account_id from usage where request_id = ${query}
