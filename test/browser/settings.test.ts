@@ -214,6 +214,25 @@ test("a webhook is made with a secret that is shown once, tested, rotated and de
   await card.getByText("Off", { exact: true }).waitFor()
 })
 
+test("a webhook's new secret stays when its owner comes back from another window", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Webhook" })
+  await card.getByLabel("Receiver's address").fill("https://hooks.invalid/loket")
+  await card.getByRole("button", { name: "Save" }).click()
+  const secret = visit.page.getByRole("dialog", { name: "Keep this webhook secret" })
+  await secret.getByText(/^whsec_/).waitFor()
+  // So late that what is on the page is asked for again.
+  await visit.page.evaluate(() => {
+    const now = Date.now
+    Date.now = () => now() + 60_000
+    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))
+  })
+  await visit.page.getByText("Nothing has been sent yet.").waitFor({ state: "attached" })
+  expect(await secret.getByText(/^whsec_/).count()).toBe(1)
+})
+
 test("a new password ends all other sessions and leaves this one signed in", async () => {
   const person = await world.gateway.person()
   const elsewhere = await signInElsewhere(person, FIREFOX)

@@ -32,23 +32,34 @@ type Delivery = Awaited<ReturnType<NonNullable<typeof deliveriesQuery.queryFn>>>
 
 export function WebhookSettings() {
   const text = useWebhookText()
+  const client = useQueryClient()
   const webhook = useQuery(webhookQuery)
+  // Not the form's, which begins anew with each address: a new one comes with a look at another window while this is shown.
+  const [secret, setSecret] = useState<string>()
   const state = webhook.data === undefined || webhook.data === null ? "off" : stateOf(webhook.data)
   return (
     <>
       <Card title={text.title} action={<Tag tone={TONES[state]}>{text.states[state]}</Tag>}>
-        {webhook.error !== null ? (
-          <ErrorState error={webhook.error} retry={webhook.refetch} />
-        ) : webhook.data === undefined ? (
-          <Skeleton lines={3} />
+        {webhook.error !== null && <ErrorState error={webhook.error} retry={webhook.refetch} />}
+        {webhook.data !== undefined ? (
+          <WebhookForm key={webhook.data?.url} webhook={webhook.data} onSecret={setSecret} />
         ) : (
-          <WebhookForm key={webhook.data?.url} webhook={webhook.data} />
+          webhook.error === null && <Skeleton lines={3} />
         )}
       </Card>
       {webhook.data && (
         <Card title={text.deliveries} flush>
           <Deliveries />
         </Card>
+      )}
+      {secret !== undefined && (
+        <SecretDialog
+          secret={secret}
+          onClose={() => {
+            setSecret(undefined)
+            void client.invalidateQueries({ queryKey: webhookQuery.queryKey })
+          }}
+        />
       )}
     </>
   )
@@ -59,20 +70,25 @@ const TONES = { off: "neutral", on: "good", failing: "warn", disabled: "bad" } a
 const stateOf = ({ disabled_at: disabled, failing_since: failing }: Webhook) =>
   disabled !== null ? "disabled" : failing !== null ? "failing" : "on"
 
-function WebhookForm({ webhook }: { readonly webhook: Webhook | null }) {
+interface WebhookFormProps {
+  readonly webhook: Webhook | null
+  /** A new secret is to be shown. */
+  readonly onSecret: (secret: string) => void
+}
+
+function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
   const text = useWebhookText()
   const format = useFormat()
   const toasts = useToasts()
   const client = useQueryClient()
   const [url, setUrl] = useState(webhook?.url ?? "")
   const [tried, setTried] = useState(false)
-  const [secret, setSecret] = useState<string | undefined>(undefined)
   const [asked, setAsked] = useState<"rotate" | "remove" | undefined>(undefined)
   const looksRight = /^https:\/\/[^\s/@]+\.[^\s@#]+$/.test(url.trim())
   const stale = () => void client.invalidateQueries({ queryKey: webhookQuery.queryKey })
   const shown = (changed: { readonly secret: string | null }) => {
     if (changed.secret === null) toasts.done(text.saved)
-    else setSecret(changed.secret)
+    else onSecret(changed.secret)
   }
   const save = useChange({
     mutationFn: () => unwrap(api.account.webhook.put({ url: url.trim() })),
@@ -170,15 +186,6 @@ function WebhookForm({ webhook }: { readonly webhook: Webhook | null }) {
         >
           <p>{text.removeText}</p>
         </FormDialog>
-      )}
-      {secret !== undefined && (
-        <SecretDialog
-          secret={secret}
-          onClose={() => {
-            setSecret(undefined)
-            stale()
-          }}
-        />
       )}
     </>
   )
