@@ -233,6 +233,22 @@ test("a webhook's new secret stays when its owner comes back from another window
   expect(await secret.getByText(/^whsec_/).count()).toBe(1)
 })
 
+test("amounts in the settings stay what they are when the language changes, and are saved as such", async () => {
+  const person = await world.gateway.person(1_000_000)
+  await using visit = await world.visit({ person, language: "id" })
+  await visit.open("/settings")
+  const ceiling = visit.page.getByRole("textbox", { name: /^(?:Paling banyak dalam|At most within) 10/ })
+  await visit.page.getByLabel("Batas saldo").fill("750.000")
+  await ceiling.fill("500.000")
+  await visit.page.getByRole("main").getByText("English", { exact: true }).click()
+  const alerts = visit.page.getByRole("region", { name: "Alerts by e-mail" })
+  expect(await alerts.getByLabel("Balance limit").inputValue()).toBe("750,000")
+  expect(await ceiling.inputValue()).toBe("500,000")
+  await alerts.getByRole("button", { name: "Save" }).click()
+  await alerts.getByText("On", { exact: true }).waitFor()
+  expect(await accountOf(person)).toMatchObject({ low_balance_threshold_micro: 750_000_000_000 })
+})
+
 test("a new password ends all other sessions and leaves this one signed in", async () => {
   const person = await world.gateway.person()
   const elsewhere = await signInElsewhere(person, FIREFOX)

@@ -82,6 +82,12 @@ export function parseWhole(text: string, language: Language): number | undefined
 export const amountText = (micro: number | bigint, language: Language): string =>
   formatRupiah(micro, language, "exact").replace(/^Rp\s/, "")
 
+/** A typed amount as it is written in another language; what is none stays as it is. */
+export function amountIn(language: Language, text: string, was: Language): string {
+  const micro = parseRupiah(text, was)
+  return micro === undefined ? text : amountText(micro, language)
+}
+
 const MOMENT =
   /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})-(\d{2})-(\d{2}))(?:[\s,T]+(\d{1,2})[.:](\d{2})(?:[.:](\d{2}))?)?$/
 

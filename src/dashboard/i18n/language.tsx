@@ -3,7 +3,7 @@
  * language, of the same shape: a missing text is a type error. The language is the account's, or a visitor's own choice, else
  * the browser's (`shell/appearance.tsx`).
  */
-import { createContext, type ReactNode, useContext, useEffect, useMemo } from "react"
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react"
 import { formatRupiah, type RupiahForm } from "./figures.ts"
 
 export const languages = ["id", "en"] as const
@@ -17,6 +17,18 @@ interface LanguageChoice {
 const Context = createContext<LanguageChoice>({ language: "id", choose() {} })
 
 export const useLanguage = (): LanguageChoice => useContext(Context)
+
+/**
+ * For a form with amounts, while it is drawn: `rewrite` is called with the language before when the page has another one.
+ * `20.000`, left as it stands, would be twenty in English.
+ */
+export function useLanguageChange(rewrite: (was: Language) => void): void {
+  const { language } = useLanguage()
+  const [was, setWas] = useState(language)
+  if (was === language) return
+  setWas(language)
+  rewrite(was)
+}
 
 const isLanguage = (text: unknown): text is Language => languages.some((known) => known === text)
 

@@ -11,8 +11,8 @@ import { ErrorState, Skeleton, useToasts } from "../../components/feedback.tsx"
 import { Choice, TextField, Field } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { useLanguage, texts } from "../../i18n/language.tsx"
-import { amountText, parseRupiah } from "../../i18n/figures.ts"
+import { useLanguage, useLanguageChange, texts } from "../../i18n/language.tsx"
+import { amountIn, amountText, parseRupiah } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useSettingsText } from "./text.ts"
 
@@ -33,6 +33,7 @@ export function EmailAlerts() {
   const [typed, setTyped] = useState(() =>
     isOn && threshold === null ? "" : amountText(threshold ?? FIRST_MICRO, language),
   )
+  useLanguageChange((was) => setTyped(amountIn(language, typed, was)))
   const [budgets, setBudgets] = useState(isOn ? account.budget_mails : true)
   const [tried, setTried] = useState(false)
   const isEmpty = typed.trim() === ""
@@ -140,6 +141,7 @@ function BreakerForm({ breaker }: { readonly breaker: Breaker }) {
   const { language } = useLanguage()
   const about = useQuery(aboutQuery)
   const [draft, setDraft] = useState(() => breakerDraft(breaker, language))
+  useLanguageChange((was) => setDraft({ ...draft, ceiling: amountIn(language, draft.ceiling, was) }))
   const [factor, setFactor] = useState(breaker.factor === null ? "none" : String(breaker.factor))
   const [tried, setTried] = useState(false)
   const settings = readBreaker(draft, language)
