@@ -185,6 +185,34 @@ test("a session that ends says so, and signing in leads back to where it was", a
   await visit.page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor()
 })
 
+test("whoever signs in in another tab after a session was lost sees nothing of the person before", async () => {
+  const { gateway } = world
+  const [first, second] = [await gateway.person(), await gateway.person()]
+  await gateway.dashboard(first, "/keys", { method: "POST", body: JSON.stringify({ name: "Of the first" }) })
+  await using visit = await world.visit({ person: first })
+  // The second has agreed to the terms as well.
+  await using _ = await world.visit({ person: second })
+  const { page } = visit
+  /** A look at another window that takes a minute. */
+  const comeBack = () =>
+    page.evaluate(() => {
+      const now = Date.now
+      Date.now = () => now() + 60_000
+      document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))
+    })
+  await visit.open("/keys")
+  await visit.keyRow("Of the first").waitFor()
+  await gateway.sql`delete from sessions where account_id = ${first.accountId}`
+  await comeBack()
+  await page.getByText("Your session has ended.").waitFor()
+  // Whatever is seen from now on was here before.
+  await page.route(`${gateway.url}/keys?*`, () => undefined)
+  await page.context().addCookies([{ name: "session", value: second.token, url: gateway.url, httpOnly: true }])
+  await comeBack()
+  await page.getByRole("heading", { name: "API keys" }).waitFor()
+  expect(await page.getByText("Of the first").count()).toBe(0)
+})
+
 test("signing out in one tab takes the figures from the others, and is no session that was lost", async () => {
   await using visit = await world.visit()
   await signUp(visit, newEmail())

@@ -107,8 +107,10 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   useEffect(() => {
     // Another account was chosen elsewhere: nothing of the one before may be left on the page.
     if (about.current !== undefined && account !== undefined && about.current !== account.id) location.reload()
+    // A lost session: the next one of this browser may be another person's, from another tab.
+    if (about.current !== undefined && account === undefined) forget(client)
     about.current = account?.id
-  }, [account])
+  }, [account, client])
   useEffect(() => {
     if (isHere) remember(true)
   }, [isHere])
