@@ -213,6 +213,20 @@ test("whoever signs in in another tab after a session was lost sees nothing of t
   expect(await page.getByText("Of the first").count()).toBe(0)
 })
 
+test("whoever could not be signed out is told so, and can try again", async () => {
+  await using visit = await world.visit()
+  await signUp(visit, newEmail())
+  await visit.page.getByRole("heading", { name: "Home" }).waitFor()
+  await visit.page.route("**/auth/sign-out", (route) => route.fulfill({ status: 503, body: "" }))
+  await signOut(visit)
+  await visit.page.getByText("you may still be signed in").waitFor()
+  await visit.page.unroute("**/auth/sign-out")
+  await signOut(visit)
+  await visit.page.getByRole("heading", { name: "Sign in" }).waitFor()
+  // What the browser itself says of a 503.
+  expect(visit.complaints.splice(0).filter((text) => !text.includes("503"))).toEqual([])
+})
+
 test("signing out in one tab takes the figures from the others, and is no session that was lost", async () => {
   await using visit = await world.visit()
   await signUp(visit, newEmail())

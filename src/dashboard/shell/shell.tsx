@@ -4,6 +4,7 @@ import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useRoute } from "wouter"
 import { ButtonLink, Menu } from "../components/button.tsx"
 import { Logo, LanguageSwitch, ThemeSwitch } from "./appearance.tsx"
+import { useToasts } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
 import { ConnectionSign, Notices } from "./notices.tsx"
@@ -200,11 +201,14 @@ function AccountPanel() {
   const text = useShellText()
   const { language } = useLanguage()
   const { account, signOut } = useSession()
+  const toasts = useToasts()
   const [, navigate] = useLocation()
-  const leave = async () => {
-    await signOut()
-    navigate("/sign-in")
-  }
+  // The menu has closed by then: whoever leaves a computer to others must know that the session is still there.
+  const leave = () =>
+    signOut().then(
+      () => navigate("/sign-in"),
+      () => toasts.failed(text.notSignedOut),
+    )
   return (
     <div className="account-panel">
       {account !== undefined && <p className="account-panel-email">{account.signed_in.email}</p>}
