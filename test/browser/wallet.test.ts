@@ -268,6 +268,18 @@ test("an amount that is more than the provider takes at once is told before it i
   await visit.page.getByRole("alert").getByText("lebih besar daripada yang dapat dibayar sekali").waitFor()
 })
 
+test("an amount that was chosen stays chosen when the language changes", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/wallet")
+  await page.getByRole("button", { name: "Rp\u00A0250.000", exact: true }).click()
+  await page.getByRole("button", { name: /^Akun: / }).click()
+  await page.locator(":popover-open").getByText("English", { exact: true }).click()
+  await page.getByRole("button", { name: "Rp\u00A0250,000", exact: true }).waitFor({ state: "attached" })
+  expect(await page.locator(".top-up-form input").inputValue()).toBe("250,000")
+})
+
 test("what the server refuses is told with what to tell its operator", async () => {
   await using visit = await world.visit({ person: customer })
   await visit.open("/wallet")

@@ -11,8 +11,8 @@ import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Refusal, TextField } from "../../components/form.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
-import { useFormat, type Language, useLanguage } from "../../i18n/language.tsx"
-import { amountText, parseRupiah } from "../../i18n/figures.ts"
+import { useFormat, type Language, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
+import { amountIn, amountText, parseRupiah } from "../../i18n/figures.ts"
 import { useAccount, useMay } from "../../shell/session.tsx"
 import { useWalletText } from "./text.ts"
 import {
@@ -116,6 +116,7 @@ function TopUpForm() {
   const [search] = useSearchParams()
   const client = useQueryClient()
   const [typed, setTyped] = useState(() => written(requestedRp(search.get("amount")), language))
+  useLanguageChange((was) => setTyped(amountIn(language, typed, was)))
   // An error is shown when the field is left, and not while somebody types.
   const [left, setLeft] = useState(false)
   const amount = read(typed, language)
