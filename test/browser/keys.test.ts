@@ -564,3 +564,26 @@ test("a word finds keys, a column sorts them, and both are in the address and sa
   await page.getByText("No key with “nothing”.").waitFor()
   await visit.expectAccessible()
 })
+
+test("an amount in a key's form stays what it is when the language changes in another tab", async () => {
+  const person = await world.gateway.person(1_000_000)
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Buat kunci" }).first().click()
+  await focused(page)
+  await field(page.getByRole("dialog"), "Batas pengeluaran").fill("500.000")
+  await field(page.getByRole("dialog"), "Permintaan per menit").fill("1.000")
+
+  await world.gateway.dashboard(person, "/account", { method: "PATCH", body: JSON.stringify({ language: "en" }) })
+  // A look at the page after one at another tab, a minute later.
+  await page.evaluate(() => {
+    const now = Date.now
+    Date.now = () => now() + 60_000
+    document.dispatchEvent(new Event("visibilitychange"))
+  })
+  const limit = field(page.getByRole("dialog"), "Spending limit")
+  await limit.waitFor()
+  expect(await limit.inputValue()).toBe("500,000")
+  expect(await field(page.getByRole("dialog"), "Requests per minute").inputValue()).toBe("1,000")
+})

@@ -88,6 +88,17 @@ export function amountIn(language: Language, text: string, was: Language): strin
   return micro === undefined ? text : amountText(micro, language)
 }
 
+/** The same of some fields of a form. */
+export const amountsIn = <Field extends string, Values extends Readonly<Record<Field, string>>>(
+  language: Language,
+  values: Values,
+  was: Language,
+  fields: readonly Field[],
+): Values => ({
+  ...values,
+  ...Object.fromEntries(fields.map((field) => [field, amountIn(language, values[field], was)])),
+})
+
 const MOMENT =
   /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})-(\d{2})-(\d{2}))(?:[\s,T]+(\d{1,2})[.:](\d{2})(?:[.:](\d{2}))?)?$/
 

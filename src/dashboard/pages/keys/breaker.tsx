@@ -13,7 +13,8 @@ import {
 import { Button } from "../../components/button.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
-import { useFormat, useLanguage } from "../../i18n/language.tsx"
+import { amountsIn } from "../../i18n/figures.ts"
+import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 
 interface BreakerDialogProps {
@@ -27,6 +28,7 @@ export function BreakerDialog({ apiKey, onClose }: BreakerDialogProps) {
   const toasts = useToasts()
   const client = useQueryClient()
   const [draft, setDraft] = useState(() => breakerDraft(settingsOf(apiKey), language))
+  useLanguageChange((was) => setDraft(amountsIn(language, draft, was, ["ceiling"])))
   const [tried, setTried] = useState(false)
   const settings = readBreaker(draft, language)
   const change = useChange({

@@ -14,8 +14,8 @@ import { Button } from "../../components/button.tsx"
 import { Choice, Switch, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useToasts } from "../../components/feedback.tsx"
-import { useFormat, useLanguage } from "../../i18n/language.tsx"
-import { amountText } from "../../i18n/figures.ts"
+import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
+import { amountsIn, amountText } from "../../i18n/figures.ts"
 import { BindingFields } from "./binding-fields.tsx"
 import type { Secret } from "./dialogs.tsx"
 import {
@@ -118,6 +118,10 @@ function KeyDialog({ initial, breaker, onSubmit, ...dialog }: KeyDialogProps) {
   const { language } = useLanguage()
   const [draft, setDraft] = useState(initial)
   const [ceiling, setCeiling] = useState(breaker)
+  useLanguageChange((was) => {
+    setDraft(amountsIn(language, draft, was, ["spendingLimit", "requestsPerMinute", "tokensPerMinute", "maxRate"]))
+    if (ceiling !== undefined) setCeiling(amountsIn(language, ceiling, was, ["ceiling"]))
+  })
   const [tried, setTried] = useState(false)
   const stop = ceiling && readBreaker(ceiling, language)
   const [wrong, setWrong] = useState<ReadonlySet<WrongField>>(new Set())

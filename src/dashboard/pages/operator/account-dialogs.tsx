@@ -4,8 +4,8 @@ import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
-import { useFormat, useLanguage } from "../../i18n/language.tsx"
-import { parseRupiah } from "../../i18n/figures.ts"
+import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
+import { amountIn, parseRupiah } from "../../i18n/figures.ts"
 import { useAccountText } from "./account-text.ts"
 import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
 import type { OperatorRole } from "./frame.tsx"
@@ -42,6 +42,7 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
     reason: "",
     confirmed: false,
   })
+  useLanguageChange((was) => set({ amount: amountIn(language, values.amount, was) }))
   const adjust = useAction({
     run: (adjustment: Adjustment) =>
       once(`adjustment of ${account.id}`, (key) =>

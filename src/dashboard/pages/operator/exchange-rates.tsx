@@ -9,8 +9,8 @@ import { EmptyState } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
-import { texts, useFormat, useLanguage } from "../../i18n/language.tsx"
-import { parseRupiah } from "../../i18n/figures.ts"
+import { texts, useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
+import { amountIn, parseRupiah } from "../../i18n/figures.ts"
 import { useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
@@ -113,6 +113,7 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
     rupiah: "",
     confirmed: false,
   })
+  useLanguageChange((was) => set({ rupiah: amountIn(language, values.rupiah, was) }))
   const action = useAction({
     run: (body: { currency: string; rupiah: string; confirm_jump?: boolean }) =>
       unwrap(api.operator["exchange-rates"].post(body)),

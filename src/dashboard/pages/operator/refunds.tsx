@@ -7,8 +7,8 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
-import { useFormat, useLanguage } from "../../i18n/language.tsx"
-import { parseRupiah } from "../../i18n/figures.ts"
+import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
+import { amountIn, parseRupiah } from "../../i18n/figures.ts"
 import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
 import { useRefundsText } from "./refunds-text.ts"
@@ -196,6 +196,7 @@ export function RefundDialog({
     payout: "by_hand",
     reason: "",
   })
+  useLanguageChange((was) => set({ amount: amountIn(language, values.amount, was) }))
   const refund = useAction({
     run: (body: { top_up_id: string | null; amount_micro: number; payout: (typeof payouts)[number]; reason: string }) =>
       once(`refund of ${account.id}`, (key) =>

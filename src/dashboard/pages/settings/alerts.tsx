@@ -12,7 +12,7 @@ import { Choice, TextField, Field } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useLanguage, useLanguageChange, texts } from "../../i18n/language.tsx"
-import { amountIn, amountText, parseRupiah } from "../../i18n/figures.ts"
+import { amountIn, amountsIn, amountText, parseRupiah } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useSettingsText } from "./text.ts"
 
@@ -141,7 +141,7 @@ function BreakerForm({ breaker }: { readonly breaker: Breaker }) {
   const { language } = useLanguage()
   const about = useQuery(aboutQuery)
   const [draft, setDraft] = useState(() => breakerDraft(breaker, language))
-  useLanguageChange((was) => setDraft({ ...draft, ceiling: amountIn(language, draft.ceiling, was) }))
+  useLanguageChange((was) => setDraft(amountsIn(language, draft, was, ["ceiling"])))
   const [factor, setFactor] = useState(breaker.factor === null ? "none" : String(breaker.factor))
   const [tried, setTried] = useState(false)
   const settings = readBreaker(draft, language)
