@@ -32,12 +32,13 @@ const FIRST_BYTES = 64 * 1024
 /** Requests whose body was read in part. */
 const partlyRead = new WeakSet<Request>()
 
-/** Whether so much of the body is unread that the response may be lost while the client still writes. */
-export function hasLargeUnreadBody(request: Request): boolean {
-  if (partlyRead.has(request)) return true
+/** What of a request's body nobody has read: a small one has mostly come already, a large one may still be on its way. */
+export function unreadBody(request: Request): "small" | "large" | undefined {
+  if (partlyRead.has(request)) return "large"
   const length = contentLengthOf(request)
-  if (length === undefined ? !request.headers.has("transfer-encoding") : length <= SINGLE_READ_BYTES) return false
-  return !request.bodyUsed && request.body !== null
+  if (length === undefined ? !request.headers.has("transfer-encoding") : length === 0) return undefined
+  if (request.bodyUsed || request.body === null) return undefined
+  return length !== undefined && length <= SINGLE_READ_BYTES ? "small" : "large"
 }
 
 export function readBody(request: Request, terms: ReadBodyOptions): Promise<Uint8Array<ArrayBuffer> | Failure> {

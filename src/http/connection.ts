@@ -65,6 +65,8 @@ export function clientAddress(headers: Headers, peer: string, header: string | u
 
 const MAX_MS = 5_000
 const MAX_BYTES = 64 * 1024 * 1024
+/** A small body that is sent with its head is here within this time, and its connection can be kept. */
+const SOON_MS = 50
 
 /**
  * The budget of discarded bytes, shared by all connections: a burst, and then a rate that costs the process little. Reading 32 MiB
@@ -85,23 +87,38 @@ function thrownAway(bytes: number): number {
 /**
  * A response to a request whose body is not read to its end (decisions §13.9). A client that is still writing would see a closed
  * connection before it reads the response. So the rest of the body is read and discarded while the response stays open; then the
- * connection closes.
+ * connection closes. It stays open only after a small body that is here already, because a client that is refused often calls
+ * again.
  */
-export async function discardingBody(request: Request, response: Response): Promise<Response> {
+export async function discardingBody(request: Request, response: Response, size: "small" | "large"): Promise<Response> {
   const { body } = request
   // A reader that gave up may never release its lock; then nobody else can read on.
   if (body === null || body.locked) return response
+  const discarded = discard(body)
+  if (size === "small" && (await isSoon(discarded))) return response
   const { status, headers } = response
   const answer = await response.bytes()
   headers.set("Connection", "close")
   const stream = new ReadableStream<Uint8Array>({
     async start(controller) {
       controller.enqueue(answer)
-      await discard(body)
+      await discarded
       controller.close()
     },
   })
   return new Response(stream, { status, headers })
+}
+
+/** Whether this resolves in a moment. */
+function isSoon(done: Promise<void>): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = systemClock.after(SOON_MS, () => resolve(false))
+    const end = () => {
+      timer.cancel()
+      resolve(true)
+    }
+    done.then(end, end)
+  })
 }
 
 /** Resolves when the body has ended, broken off, or taken too long. */

@@ -7,7 +7,7 @@ import { Elysia, NotFoundError } from "elysia"
 import { customAlphabet } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import { failureCodes } from "../failure/table.ts"
-import { hasLargeUnreadBody } from "../gateway/read-body.ts"
+import { unreadBody } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
 import { NotArchived } from "../store/archive-file.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
@@ -101,7 +101,8 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
     }
     // A dry run reports a body that is too large with a 200.
     const mayBeUnread = response.status >= 400 || request.headers.has(DRY_RUN)
-    const whole = mayBeUnread && hasLargeUnreadBody(request) ? await discardingBody(request, response) : response
+    const unread = mayBeUnread ? unreadBody(request) : undefined
+    const whole = unread === undefined ? response : await discardingBody(request, response, unread)
     const { allowedPage } = contextOf(request)
     if (allowedPage !== undefined) readableBy(allowedPage, whole)
     return named(whole, requestId)

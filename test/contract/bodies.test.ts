@@ -106,6 +106,15 @@ describe("who is refused before the body is read gets the answer:", () => {
     expect(heard.written).toBeWithin(64 * MB, 100 * MB)
   })
 
+  test.concurrent("a small one that never ends is closed as well", async () => {
+    const socket = await open(head("POST", "/v1/messages", createApiKey(), "Content-Length: 60000"))
+    using trickle = every(100, () => void socket.write("x"))
+    const heard = await hear(socket)
+    void trickle
+    expect(heard.text).toStartWith("HTTP/1.1 401 ")
+    expect(heard.text).toContain("Connection: close")
+  })
+
   test("a small one leaves the connection as it is", async () => {
     const response = await gateway.post("/v1/messages", createApiKey(), { model: "m" })
     expect(response.status).toBe(401)
