@@ -19,7 +19,8 @@ import { hostName, hostsOf } from "../store/hosts.ts"
 import { migrate, schemaState } from "../store/migrate.ts"
 import { grantToRunningRole } from "../store/rights.ts"
 import { type MigrationPlan, planMigrations, rowsByTable } from "../store/migration-plan.ts"
-import { openPlace } from "../store/open.ts"
+import { type Migration, migrations } from "../store/migrations/index.ts"
+import { isUnmade, mustExist, openPlace } from "../store/open.ts"
 import { copyWhole, isUnused, livingProcesses, type Whole } from "../store/whole.ts"
 import { command, CommandFailure, configuration, progress } from "./command.ts"
 
@@ -41,6 +42,8 @@ export const migrateCommand = () =>
       const config = configuration()
       if (grant !== undefined && config.DATABASE_URL === undefined)
         throw new CommandFailure("the embedded database has one user: --grant needs DATABASE_URL", 2)
+      // Who only asks is not left with an empty database, into which no backup can be restored.
+      if (plan === true && isUnmade(config)) return await printPlan(migrations, new Map())
       const place = await openPlace(config)
       const database = openDatabase({ url: place.servers, connections: 1 })
       try {
@@ -50,11 +53,8 @@ export const migrateCommand = () =>
             `the schema is of another version (${foreign.join(", ")}): run that version, or a newer one`,
           )
         if (pending.length === 0) console.log("the schema is up to date")
-        else if (plan === true) {
-          const rows = await database.run(rowsByTable, { deadlineMs: REACH_MS })
-          const plans = await progress("trying them on an empty database", planMigrations(pending, rows))
-          console.log(`to be applied:\n${plans.map(linesOf).join("\n")}`)
-        } else {
+        else if (plan === true) await printPlan(pending, await database.run(rowsByTable, { deadlineMs: REACH_MS }))
+        else {
           if (!place.isOurs)
             throw new CommandFailure("a running gateway of another version has the embedded database: stop it first")
           const applied = await progress("migrating", migrate(place.servers))
@@ -78,6 +78,11 @@ async function grantTo(database: Database, role: string): Promise<void> {
   console.log(
     `${role} may run a gateway: it adds to transfers, charges, audit log and documents, and changes none of them`,
   )
+}
+
+async function printPlan(pending: readonly Migration[], rows: ReadonlyMap<string, number>): Promise<void> {
+  const plans = await progress("trying them on an empty database", planMigrations(pending, rows))
+  console.log(`to be applied:\n${plans.map(linesOf).join("\n")}`)
 }
 
 /** A lock that is shorter than this is not felt. */
@@ -109,21 +114,26 @@ export const archiveCommand = () =>
     .option("--check", "read what is archived, and change nothing")
     .action(async ({ before, check }) => {
       if ((before === undefined) === (check === undefined)) throw new CommandFailure("--before <month>, or --check", 2)
+      const until = before === undefined ? undefined : monthMs(before)
       const config = configuration()
+      mustExist(config)
       const place = await openPlace(config)
       try {
         if (!place.isOurs) throw new CommandFailure("a running gateway has the embedded database: stop it first")
-        await migrate(place.servers)
+        if (until !== undefined) await migrate(place.servers)
         const connection = await place.servers.connect({ timeoutMs: REACH_MS, statementTimeoutMs: 0 })
         const { sql } = connection
         const directory = archivesIn(config.DATA_DIR)
         try {
-          if (before === undefined) {
+          if (until === undefined) {
+            const { pending, foreign } = await schemaState(sql)
+            if (pending.length + foreign.length > 0)
+              throw new CommandFailure("the schema is of another version: read the archives with the gateways' own")
             const damaged = await progress("reading the archives", damagedArchives(sql, directory, true))
             if (damaged.length > 0) throw new CommandFailure(damaged.join("\n"))
             return console.log("every archive is as it was written")
           }
-          const months = await monthsBefore(sql, firstRequestId(monthMs(before)))
+          const months = await monthsBefore(sql, firstRequestId(until))
           if (months.length === 0) console.log("nothing to archive")
           for (const month of months) {
             const reason = await obstacle(sql, month, Date.now())

@@ -128,10 +128,18 @@ export async function openForCommand(
 
 /** The same, of a database that is there: throws where opening would make an empty one. */
 export async function openExisting(config: StoreParts["config"]): ReturnType<typeof openForCommand> {
-  const { DATABASE_URL: url, DATA_DIR: dataDir } = config
-  if (url === undefined && !existsSync(join(dataDir, "pg")))
-    throw new Error(`there is no database in ${dataDir}: set DATA_DIR or DATABASE_URL to where it is`)
+  mustExist(config)
   return await openForCommand(config)
+}
+
+/** Whether opening it would make an empty one. A server's database is made by nobody here. */
+export const isUnmade = ({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): boolean =>
+  url === undefined && !existsSync(join(dataDir, "pg"))
+
+/** Throws where opening would make an empty one. */
+export function mustExist(config: StoreParts["config"]): void {
+  if (isUnmade(config))
+    throw new Error(`there is no database in ${config.DATA_DIR}: set DATA_DIR or DATABASE_URL to where it is`)
 }
 
 /** Where the database is, as it is found: not migrated. */

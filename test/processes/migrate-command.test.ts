@@ -1,5 +1,8 @@
 /** `loket migrate --plan` as a person sees it. It tries migrations on a database of its own, which takes its time to begin. */
 import { expect, test } from "bun:test"
+import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { migrations } from "../../src/store/migrations/index.ts"
 import { loket } from "../command/loket.ts"
 import { directConnection, openEmptyDatabase } from "../store/harness.ts"
@@ -19,4 +22,32 @@ test("a plan names what would run, and changes nothing", async () => {
   await connection.sql`insert into schema_migrations (name, sha256) values (${last}, ${taken[0]?.sha256 ?? ""})`
   await connection.end()
   expect((await run("migrate", "--plan")).said).toBe("the schema is up to date")
+})
+
+test("without a database a plan is all of it, archives are not read, and no database is made", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "loket-unmade-"))
+  try {
+    const run = (...args: string[]) => loket({ DATA_DIR: directory }, ...args)
+    const plan = await run("migrate", "--plan")
+    expect(plan).toMatchObject({ code: 0, complaint: "" })
+    expect(plan.said.split("\n")).toHaveLength(migrations.length + 1)
+    for (const args of [["--before", "2026-08"], ["--check"]])
+      expect(await run("archive", ...args)).toEqual({
+        code: 1,
+        said: "",
+        complaint: `there is no database in ${directory}: set DATA_DIR or DATABASE_URL to where it is`,
+      })
+    expect(readdirSync(directory)).toEqual([])
+  } finally {
+    rmSync(directory, { recursive: true })
+  }
+})
+
+test("reading the archives brings no schema up to date", async () => {
+  await using place = await openEmptyDatabase()
+  const read = await loket({ DATABASE_URL: place.url }, "archive", "--check")
+  expect(read).toMatchObject({ code: 1, said: "", complaint: expect.stringContaining("of another version") })
+  const connection = directConnection(place.url)
+  expect([...(await connection.sql`select to_regclass('schema_migrations') as there`)]).toEqual([{ there: null }])
+  await connection.end()
 })
