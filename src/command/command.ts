@@ -170,6 +170,12 @@ export function reason(text: string): string {
   throw new InvalidArgumentError(`It must be ${Reason.description}.`)
 }
 
+/** An empty one, as of a shell's variable that is not set, would be the directory that one stands in. */
+export function path(text: string): string {
+  if (text !== "") return text
+  throw new InvalidArgumentError("It must not be empty.")
+}
+
 export const LIST_LIMIT = 50
 const MAX_LISTED = 100
 

@@ -22,7 +22,7 @@ import { type MigrationPlan, planMigrations, rowsByTable } from "../store/migrat
 import { type Migration, migrations } from "../store/migrations/index.ts"
 import { isUnmade, mustExist, openPlace } from "../store/open.ts"
 import { copyWhole, isUnused, livingProcesses, type Whole } from "../store/whole.ts"
-import { command, CommandFailure, configuration, progress } from "./command.ts"
+import { command, CommandFailure, configuration, path, progress } from "./command.ts"
 
 const REACH_MS = 15_000
 
@@ -170,7 +170,7 @@ export const moveCommand = () =>
       ["move --to /var/lib/loket", "to an embedded database in this directory"],
     ],
   })
-    .requiredOption("--to <place>", "the address of an empty database, or a directory for an embedded one")
+    .requiredOption("--to <place>", "the address of an empty database, or a directory for an embedded one", path)
     .action(async ({ to }) => {
       const config = { ...configuration(), RECONCILE_TOP_UP_DAYS: 0 }
       const isServer = /^postgres(?:ql)?:\/\//.test(to)

@@ -24,7 +24,7 @@ import { exchangeRateStore } from "../store/costs.ts"
 import { forgetEdits, readEdits } from "../store/operator/models.ts"
 import { changeRole, type GivenRole, operatorRoles } from "../store/operator/role.ts"
 import { resetSecondFactorOf } from "./account.ts"
-import { command, CommandFailure, configuration, seedFiles } from "./command.ts"
+import { command, CommandFailure, configuration, path, seedFiles } from "./command.ts"
 
 export const seedCommand = () =>
   command("seed", {
@@ -66,7 +66,7 @@ export const legalTextsCommand = () =>
     details: "Six files in Markdown, with gaps to fill in. Files that are there are left as they are, and told.",
     examples: [["legal-texts /etc/loket/legal", "then fill them in, and set LEGAL_TEXTS_DIR to that directory"]],
   })
-    .argument("<directory>", "made if it is not there")
+    .argument("<directory>", "made if it is not there", path)
     .action(async (name) => {
       const directory = resolve(name)
       try {

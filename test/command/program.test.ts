@@ -73,6 +73,8 @@ test("what is not understood exits with 2, names what was likely meant, and wher
     ["operator a@b.id c@d.id", /too many arguments[^]*See `loket operator --help`/],
     ["simulator --port 70000", /must be a number from 0 to 65535[^]*See `loket simulator --help`/],
     ["", /^Usage: loket/],
+    // As of a shell's variable that is not set: not the directory that one stands in.
+    ["move --to=", /'--to <place>' argument '' is invalid. It must not be empty/],
   ]
   for (const [line, complaint] of cases) {
     const answer = await loket(...line.split(" ").filter(Boolean))
