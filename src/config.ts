@@ -251,7 +251,7 @@ function parse(schema: TSchema, found: string): unknown {
 }
 
 /** What was found, without what an address may hold of passwords and keys: it goes to a terminal and into logs. */
-const shown = (found: string): string => found.replace(/:\/\/[^/@]*@/, "://***@").replace(/(:\/\/.*?[?#]).*/, "$1***")
+const shown = (found: string): string => found.replace(/\/\/.*@/, "//***@").replace(/(:\/\/.*?[?#]).*/, "$1***")
 
 function allowed(schema: TSchema): string {
   if (schema.type === "integer") return `a whole number from ${schema.minimum} to ${schema.maximum}`

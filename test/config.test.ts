@@ -66,6 +66,9 @@ describe(covers("9.environment"), () => {
   })
   test("what is in the collector's address or headers is not told", () => {
     for (const [name, found] of [
+      ["DATABASE_URL", "mysql://somebody:pass/secret@db/loket"],
+      ["DATABASE_URL", "mysql://somebody:pass@secret@db/loket"],
+      ["DATABASE_URL", "postgres//somebody:secret@db/loket"],
       ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://somebody:secret@collector"],
       ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/?key=secret"],
       ["OTEL_EXPORTER_OTLP_HEADERS", "Authorization=secret,no pair"],

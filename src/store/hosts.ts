@@ -18,10 +18,28 @@ export class WrongHosts extends Error {
 
 const parts = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^/?#]*)([^?#]*)(\?[^#]*)?$/
 
+const ESCAPES = "in a user or password write % as %25, / as %2F, ? as %3F, # as %23 and @ as %40"
+
+export function isEscaped(text: string): boolean {
+  try {
+    decodeURIComponent(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** One address for each server, in the order of the list. Throws `WrongHosts`. */
 export function hostsOf(url: string): string[] {
   const [, scheme, user = "", authority = "", path = "", query = ""] = parts.exec(url) ?? []
-  if (scheme === undefined) throw new WrongHosts("DATABASE_URL does not begin with postgres://")
+  if (scheme === undefined)
+    throw new WrongHosts(
+      /^postgres(?:ql)?:\/\//.test(url)
+        ? `DATABASE_URL has a # in it: ${ESCAPES}`
+        : "DATABASE_URL does not begin with postgres://",
+    )
+  if (!isEscaped(user))
+    throw new WrongHosts(`DATABASE_URL has a % in its user or password without two digits: ${ESCAPES}`)
   const parameters = new URLSearchParams(query)
   onlyPrimaries(parameters)
   const problem = tlsProblem(parameters)
@@ -42,8 +60,11 @@ export function hostsOf(url: string): string[] {
     } else if (port) host = `${text}:${port}`
     const rest = own.size > 0 ? `?${own.toString()}` : ""
     const address = `${scheme}${user}${host}${path}${rest}`
-    if ((text === "" && hosts.length > 1) || !URL.canParse(address))
-      throw new WrongHosts(`DATABASE_URL names the host ${JSON.stringify(host)}, which is no host and port`)
+    const isWrong = (text === "" && hosts.length > 1) || !URL.canParse(address)
+    // A password ended the host's part early, and what would be named as the host is its beginning.
+    if (isWrong && user === "" && `${path}${query}`.includes("@"))
+      throw new WrongHosts(`DATABASE_URL has a / or ? before its host: ${ESCAPES}`)
+    if (isWrong) throw new WrongHosts(`DATABASE_URL names the host ${JSON.stringify(host)}, which is no host and port`)
     return address
   })
 }

@@ -38,6 +38,10 @@ const wrong: readonly (readonly [name: string, url: string, says: RegExp])[] = [
   ["a certificate that nothing is held against", "postgres://u:secret@a/x?sslrootcert=/ca", /is for sslmode=require/],
   ["what the machine trusts, without a name", "postgres://u:secret@a/x?sslmode=require&sslrootcert=system", /alone/],
   ["half of a certificate", "postgres://u:secret@a/x?sslmode=require&sslcert=/c", /sslcert and sslkey/],
+  ["a password with a % of its own", "postgres://u:100%secret@a/x", /write % as %25/],
+  ["a password with a slash", "postgres://u:secret/w@a/x", /has a \/ or \? before its host: .*write .*\/ as %2F/],
+  ["a password with a question mark", "postgres://u:secret?w@a/x", /has a \/ or \? before its host/],
+  ["a password with a number sign", "postgres://u:secret#w@a/x", /has a # in it: .*# as %23/],
   ["a wish for a standby", "postgres://u:secret@a,b/x?target_session_attrs=standby", /a gateway writes/],
 ]
 for (const [name, url, says] of wrong)

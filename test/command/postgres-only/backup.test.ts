@@ -54,5 +54,12 @@ test("a server that is away leaves no half backup, and its password is not shown
   expect(away.complaint).toStartWith("pg_dump failed:")
   expect(away.complaint).not.toContain("hunter2")
   expect(away).toMatchObject({ code: 1, said: "" })
+  // An @ in it is none of the host's, as for the gateway itself.
+  const odd = await loket({ DATABASE_URL: "postgres://root:hun@ter2@127.0.0.1:1/a" }, "backup", backup)
+  expect(odd.complaint).toContain("127.0.0.1")
+  expect(odd.complaint).not.toContain("ter2")
+  const unread = await loket({ DATABASE_URL: "postgres://root:100%hunter2@127.0.0.1:1/a" }, "backup", backup)
+  expect(unread.complaint).toContain("write % as %25")
+  expect(unread.complaint).not.toContain("hunter2")
   expect((await loket({}, "restore", backup, "--check")).complaint).toContain("is no backup")
 })
