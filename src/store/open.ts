@@ -10,7 +10,7 @@ import { type Database, openDatabase } from "./database.ts"
 import { DataDirectoryInUse } from "./embedded/database-files.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
 import { APART_AT_ONCE } from "../../actors/ledger.ts"
-import { migrate } from "./migrate.ts"
+import { migrate, schemaState } from "./migrate.ts"
 import { deniedOf, tableRights } from "./rights.ts"
 import { proveSessions } from "./session-lock.ts"
 import { type RegisteredProcess, registerProcess } from "./processes.ts"
@@ -114,16 +114,26 @@ export async function openForCommand(
 ): Promise<Pick<Store, "servers" | "database" | "close">> {
   const place = await openPlace(config)
   const { servers } = place
-  if (place.isOurs) await migrate(servers)
   const database = openDatabase({ url: servers, connections: 1 })
-  return {
-    servers,
-    database,
-    async close() {
-      await database.close()
-      await place.close()
-    },
+  const close = async () => {
+    await database.close()
+    await place.close()
   }
+  try {
+    if (place.isOurs) await migrate(servers)
+    else await mustBeOfThisVersion(database)
+  } catch (error) {
+    await close()
+    throw error
+  }
+  return { servers, database, close }
+}
+
+/** Of a running gateway's database, which nobody else may migrate. */
+async function mustBeOfThisVersion(database: Database): Promise<void> {
+  const { pending, foreign } = await database.run((sql) => schemaState(sql), { retry: true })
+  if (pending.length + foreign.length > 0)
+    throw new Error("a running gateway of another version has the embedded database: stop it, or use its own program")
 }
 
 /** The same, of a database that is there: throws where opening would make an empty one. */

@@ -4,6 +4,8 @@ import { mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { migrations } from "../../src/store/migrations/index.ts"
+import { openEmbedded } from "../../src/store/embedded/open.ts"
+import { migrate } from "../../src/store/migrate.ts"
 import { loket } from "../command/loket.ts"
 import { directConnection, openEmptyDatabase } from "../store/harness.ts"
 
@@ -50,4 +52,24 @@ test("reading the archives brings no schema up to date", async () => {
   const connection = directConnection(place.url)
   expect([...(await connection.sql`select to_regclass('schema_migrations') as there`)]).toEqual([{ there: null }])
   await connection.end()
+})
+
+test("beside a gateway of another version with an embedded database a command says so, and asks nothing of it", async () => {
+  const directory = mkdtempSync(join(tmpdir(), "loket-other-version-"))
+  const gateway = await openEmbedded({ dataDir: directory })
+  try {
+    await migrate(gateway.url)
+    const run = (...args: string[]) => loket({ DATA_DIR: directory }, ...args)
+    expect(await run("account", "list")).toMatchObject({ code: 0, complaint: "" })
+    const connection = directConnection(gateway.url)
+    // As an older gateway's, which has not made what this program asks for.
+    await connection.sql`delete from schema_migrations where name = ${migrations.at(-1)?.name ?? ""}`
+    await connection.end()
+    const complaint = expect.stringContaining("a running gateway of another version has the embedded database")
+    expect(await run("account", "list")).toEqual({ code: 1, said: "", complaint })
+    expect(await run("reconcile")).toEqual({ code: 2, said: "", complaint })
+  } finally {
+    await gateway.close()
+    rmSync(directory, { recursive: true })
+  }
 })
