@@ -119,15 +119,19 @@ function filterFields<S extends TSchema>(
 }
 
 async function readJson(path: string): Promise<{ readonly value: unknown } | { readonly problem: CatalogueProblem }> {
-  const file = Bun.file(path)
-  if (!(await file.exists())) return { problem: { file: path, found: "no such file", allowed: "a JSON file" } }
-  const content = await file.text()
   try {
-    return { value: JSON.parse(content) }
+    return { value: JSON.parse(await Bun.file(path).text()) }
   } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-    return { problem: { file: path, found: `no JSON (${error.message})`, allowed: "a JSON file" } }
+    const found = whyUnread(error)
+    if (found === undefined) throw error
+    return { problem: { file: path, found, allowed: "a JSON file" } }
   }
+}
+
+function whyUnread(error: unknown): string | undefined {
+  if (error instanceof SyntaxError) return `no JSON (${error.message})`
+  if (!(error instanceof Error && "code" in error)) return undefined
+  return error.code === "ENOENT" ? "no such file" : `what cannot be read (${String(error.code)})`
 }
 
 /** The providers file beyond its shape: each provider's credentials, of which the file names one by a variable, or several. */

@@ -1,7 +1,7 @@
 /**
  * Opens the store: the embedded database or a server's, migrated, with this process registered and the dead ones closed.
  */
-import { existsSync } from "node:fs"
+import { existsSync, statSync } from "node:fs"
 import { join } from "node:path"
 import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
@@ -142,9 +142,19 @@ export async function openExisting(config: StoreParts["config"]): ReturnType<typ
   return await openForCommand(config)
 }
 
-/** Whether opening it would make an empty one. A server's database is made by nobody here. */
-export const isUnmade = ({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): boolean =>
-  url === undefined && !existsSync(join(dataDir, "pg"))
+/** Whether opening it would make an empty one. A server's database is made by nobody here. Throws where this user cannot look. */
+export function isUnmade({ DATABASE_URL: url, DATA_DIR: dataDir }: StoreParts["config"]): boolean {
+  if (url !== undefined) return false
+  try {
+    return statSync(join(dataDir, "pg"), { throwIfNoEntry: false }) === undefined
+  } catch (error) {
+    const why = error instanceof Error && "code" in error ? String(error.code) : String(error)
+    throw new Error(
+      `${dataDir} cannot be looked into (${why}): run this as the gateway's user, with a directory in DATA_DIR`,
+      { cause: error },
+    )
+  }
+}
 
 /** Throws where opening would make an empty one. */
 export function mustExist(config: StoreParts["config"]): void {

@@ -275,6 +275,9 @@ test("a path that leads nowhere, and a file that is no JSON, are problems and no
     expect(messages(await readCatalogueFile(missing))).toEqual([`${missing}: found no such file; allowed: a JSON file`])
     expect(messages(await readProvidersFile(missing))).toEqual([`${missing}: found no such file; allowed: a JSON file`])
     expect(messages(await readCatalogueFile(broken))[0]).toStartWith(`${broken}: found no JSON (`)
+    expect(messages(await readProvidersFile(folder))).toEqual([
+      `${folder}: found what cannot be read (EISDIR); allowed: a JSON file`,
+    ])
   } finally {
     await rm(folder, { recursive: true })
   }

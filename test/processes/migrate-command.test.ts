@@ -1,6 +1,6 @@
 /** `loket migrate --plan` as a person sees it. It tries migrations on a database of its own, which takes its time to begin. */
 import { expect, test } from "bun:test"
-import { mkdtempSync, readdirSync, rmSync } from "node:fs"
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { migrations } from "../../src/store/migrations/index.ts"
@@ -40,6 +40,14 @@ test("without a database a plan is all of it, archives are not read, and no data
         complaint: `there is no database in ${directory}: set DATA_DIR or DATABASE_URL to where it is`,
       })
     expect(readdirSync(directory)).toEqual([])
+    // What cannot be looked into, as with another user's rights, is not said to be without a database.
+    const file = join(directory, "file")
+    writeFileSync(file, "")
+    expect(await loket({ DATA_DIR: file }, "account", "list")).toEqual({
+      code: 1,
+      said: "",
+      complaint: `${file} cannot be looked into (ENOTDIR): run this as the gateway's user, with a directory in DATA_DIR`,
+    })
   } finally {
     rmSync(directory, { recursive: true })
   }
