@@ -188,10 +188,19 @@ export class Supervisor {
     this.log.error("worker ended", { worker: place.number, pid: worker.pid, how })
     this.#metrics.restarted(worker.unanswered >= UNANSWERED_LOOKS ? "frozen" : "ended")
     if (performance.now() - worker.startedAt >= steadyMs) place.pauseMs = pauseMs
-    await Promise.race([Bun.sleep(place.pauseMs), this.#stopping.promise])
-    if (!isOurs()) return
-    place.pauseMs = Math.min(mostPauseMs, 2 * place.pauseMs)
-    this.#put(place, this.#spawn())
+    let fresh: WorkerProcess | undefined
+    while (fresh === undefined) {
+      await Promise.race([Bun.sleep(place.pauseMs), this.#stopping.promise])
+      if (!isOurs()) return
+      place.pauseMs = Math.min(mostPauseMs, 2 * place.pauseMs)
+      try {
+        fresh = this.#spawn()
+      } catch (error) {
+        // The program is just being replaced, or the machine has no memory or process for it now. It may have later.
+        this.log.error("worker not started", { worker: place.number, error: String(error) })
+      }
+    }
+    this.#put(place, fresh)
     await place.worker.listening.then(
       () => this.#told(place),
       () => {},
@@ -206,8 +215,9 @@ export class Supervisor {
   async #replaceEach(): Promise<void> {
     for (const place of this.#places) {
       if (this.#isStopping) return
-      const fresh = this.#spawn()
+      let fresh: WorkerProcess
       try {
+        fresh = this.#spawn()
         await fresh.listening
       } catch (error) {
         if (!this.#isStopping) this.log.error("worker not replaced", { worker: place.number, error: String(error) })

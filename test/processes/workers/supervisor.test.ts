@@ -1,6 +1,6 @@
 /** A supervisor and its workers, which are processes of their own: what they do when one ends, freezes, or does not start. */
 import { afterEach, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createLog } from "../../../src/log.ts"
@@ -25,12 +25,12 @@ interface Logged {
 
 type Times = NonNullable<ConstructorParameters<typeof Supervisor>[0]["times"]>
 
-function supervise(workers: number, times: Times = {}) {
+function supervise(workers: number, times: Times = {}, program = process.execPath) {
   const log: Logged[] = []
   const said: string[] = []
   const supervisor = new Supervisor({
     workers,
-    command: [process.execPath, join(import.meta.dir, "fake-worker.ts")],
+    command: [program, join(import.meta.dir, "fake-worker.ts")],
     env: { ...process.env, FAKE_BROKEN: broken, METRICS_PORT: "9", NOTIFY_SOCKET: "/nowhere" },
     port: 0,
     log: createLog("info", (line) => void log.push(JSON.parse(line) as Logged)),
@@ -108,6 +108,21 @@ test("one that cannot start again is tried until it can", async () => {
   await until(() => log.filter(({ how }) => how === "code 7").length >= 4)
   expect(started()).toHaveLength(2)
   rmSync(broken)
+  await until(() => started().length === 3)
+})
+
+test("a program that is not there for a while leaves no place empty, and the old ones stay", async () => {
+  const program = join(directory, "program")
+  symlinkSync(process.execPath, program)
+  const { supervisor, log, started, pids } = supervise(2, {}, program)
+  await supervisor.start()
+  rmSync(program)
+  await supervisor.replaceAll()
+  expect(log.at(-1)).toMatchObject({ event: "worker not replaced", worker: 1 })
+  expect(pids().every(isAlive)).toBe(true)
+  process.kill(pids()[0] ?? 0, "SIGKILL")
+  await until(() => log.filter(({ event }) => event === "worker not started").length >= 3)
+  symlinkSync(process.execPath, program)
   await until(() => started().length === 3)
 })
 
