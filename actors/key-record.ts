@@ -138,6 +138,9 @@ export interface Counting {
   readonly origin: Origin
 }
 
+/** Why a call that was let in when it came is not taken any more. A pause is said by the ceilings, which are asked themselves. */
+export type LateRefusal = Exclude<Refusal, "paused">
+
 export type ReserveReply =
   /** `hold` is undefined for a key without a budget. */
   | { readonly kind: "reserved"; readonly hold: Micro | undefined; readonly starts: PeriodStarts }
@@ -145,6 +148,8 @@ export type ReserveReply =
   | { readonly kind: "tokens-exceeded" | "budget-exceeded"; readonly retryAfterS: number | undefined }
   /** The budget is short here, and whether there is more could not be found out. */
   | { readonly kind: "unavailable" }
+  /** The key has ended while the call's body was on its way. */
+  | { readonly kind: "refused"; readonly refusal: LateRefusal }
 
 export interface Reservation {
   readonly requestId: string

@@ -162,6 +162,9 @@ export class Key implements Behaviour<KeyCommand> {
   #onReserve(reservation: Reservation, reply: Reply<ReserveReply>): void {
     const { requestId, tokens } = reservation
     if (this.#reserved.has(requestId) || this.#asking.has(requestId)) throw new Error(`${requestId} reserved twice`)
+    // A body may come long after its head was let in, and who ended the key was told meanwhile that it has ended (decisions §13.8).
+    const refusal = this.#record === undefined ? undefined : refusalOf(this.#record, this.#clock.now())
+    if (refusal !== undefined && refusal !== "paused") return reply({ kind: "refused", refusal })
     const now = this.#clock.monotonic()
     const { tokens: window } = this.#windows
     if (window === undefined) return this.#reserve(reservation, { fits: true, atMs: now }, reply)

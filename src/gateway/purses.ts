@@ -8,12 +8,13 @@
  */
 import type { Charged } from "../../actors/account.ts"
 import { type MaybePromise, andThen } from "../../actors/kernel/actor.ts"
-import type { CallUsage, KeyRecord, Reservation, ReserveReply } from "../../actors/key-record.ts"
+import type { CallUsage, KeyRecord, LateRefusal, Reservation, ReserveReply } from "../../actors/key-record.ts"
 import type { HoldRequest } from "../../actors/lease.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
 import { type Micro, minus, notNegative, smaller } from "../../actors/money/micro.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import { Failure } from "../failure/failure.ts"
+import type { FailureCode } from "../failure/table.ts"
 import { type PurseLook, ownerOf } from "../store/breakers.ts"
 import type { Actors } from "./actors.ts"
 
@@ -49,11 +50,24 @@ export function reserveOfKeys(
   })
 }
 
+const ENDED = {
+  revoked: "auth.api_key_revoked",
+  expired: "auth.api_key_expired",
+  "account-deleted": "auth.account_deleted",
+  "account-frozen": "auth.account_frozen",
+} as const satisfies Record<LateRefusal, FailureCode>
+
+function endedKey(refusal: LateRefusal, whose: string): Failure {
+  const failure = new Failure(ENDED[refusal])
+  return whose === "" ? failure : new Failure(failure.code, { message: failure.message + whose })
+}
+
 const OF_PARENT = " It is that of the key that this one is a child of."
 
 function reservedOf(reply: ReserveReply | Failure, whose: string): ReservedOfKeys | Failure {
   if (reply instanceof Failure) return reply
   if (reply.kind === "unavailable") return new Failure("dependency.database_unavailable")
+  if (reply.kind === "refused") return endedKey(reply.refusal, whose)
   if (reply.kind === "reserved") return { hold: reply.hold, starts: reply.starts, parent: undefined }
   const code = reply.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
   const { retryAfterS } = reply

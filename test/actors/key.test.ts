@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { CountReply, LoadedKey } from "../../actors/key-record.ts"
+import type { CountReply, LateRefusal, LoadedKey } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { readNetwork } from "../../actors/network.ts"
 import { calendarAt } from "../../actors/period.ts"
@@ -90,6 +90,25 @@ describe("a key's calls", () => {
     change({ accountDeleted: false, accountFrozen: true })
     expect(count(false)).toMatchObject({ kind: "account-frozen" })
   })
+
+  test.each([
+    [{ revoked: true }, "revoked"],
+    [{ accountDeleted: true }, "account-deleted"],
+    [{ accountFrozen: true }, "account-frozen"],
+    [{ expiresAt: 0 }, "expired"],
+  ])(
+    "that came before %j take nothing when their body comes after it, and those that had taken go on",
+    (record, refusal) => {
+      const { count, change, reserve, settle, view } = key({ tokensPerMinute: 100, ...budget(1000n, "total") })
+      expect([count().kind, count().kind]).toEqual(["active", "active"])
+      expect(reserve("before", 10n, 10n, 20).kind).toBe("reserved")
+      change(record)
+      expect(reserve("after", 10n, 10n, 20)).toEqual({ kind: "refused", refusal: refusal as LateRefusal })
+      expect(view()).toMatchObject({ tokens: { remaining: 80 }, budget: { usage: 10n } })
+      expect(settle("before", 7n, undefined, 20)).toBe(micro(7n))
+      expect(view()).toMatchObject({ tokens: { remaining: 80 }, budget: { usage: 7n } })
+    },
+  )
 
   test("that are free of the window are looked at and not counted", () => {
     const { count } = key({ requestsPerMinute: 1 })
