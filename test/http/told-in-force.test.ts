@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { connect } from "node:net"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { eventually } from "../contract/calling.ts"
 import { expectFailure } from "../contract/expect-failure.ts"
@@ -20,6 +21,55 @@ describe("a call that comes right after the API's answer", () => {
     },
     300_000,
   )
+})
+
+/** A call whose head and first bytes are there; it resolves with the answer once the rest was sent. */
+function halfCall(url: string, key: string, body: string): () => Promise<string> {
+  const { hostname, port } = new URL(url)
+  const socket = connect(Number(port), hostname)
+  let answer = ""
+  socket.on("data", (piece) => (answer += piece.toString()))
+  const over = new Promise<void>((resolve) => socket.once("close", () => resolve()))
+  const head = ["POST /v1/chat/completions HTTP/1.1", "Host: loket", `x-api-key: ${key}`, "Connection: close"]
+  socket.write(`${head.join("\r\n")}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`)
+  return async () => {
+    socket.write(body.slice(10))
+    await over
+    return answer
+  }
+}
+
+test("a call whose body comes after its key was revoked, or its account frozen, is refused, and costs nothing", async () => {
+  await using gateway = await startTestGateway({ env })
+  const world = await toldWorld(gateway)
+  const { person } = world
+  const model = await gateway.model({ format: "chat", script: "text=Yes." })
+  const body = JSON.stringify({ model, max_tokens: 16, messages: [{ role: "user", content: "Hello" }] })
+  const { balance_micro: before } = await gateway.balance(person)
+  for (const [end, code] of [
+    [
+      async (id: string) => await gateway.dashboard(person, `/keys/${id}/revoke`, { method: "POST" }),
+      "api_key_revoked",
+    ],
+    [async () => await freeze(world, "freeze"), "account_frozen"],
+  ] as const) {
+    const { id, key } = await gateway.key(person, { requests_per_minute: 1_000 })
+    const finish = halfCall(gateway.url, key, body)
+    let looks = 0
+    await eventually(
+      "the head is not here",
+      async () => {
+        looks++
+        const answer = await fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": key } })
+        return 1_000 - looks - Number(answer.headers.get("x-ratelimit-remaining"))
+      },
+      (calls) => calls === 1,
+    )
+    expect((await end(id)).ok).toBe(true)
+    expect(await finish()).toContain(`"auth.${code}"`)
+  }
+  expect(gateway.simulator.calls).toHaveLength(0)
+  expect((await gateway.balance(person)).balance_micro).toBe(before)
 })
 
 describe("with a database that answers the actors late", () => {
