@@ -237,7 +237,9 @@ export class VirtualClock implements Clock {
     return this.#elapsed
   }
   after(delayMs: number, run: () => void): Timer {
-    const due: Due = { at: this.#elapsed + Math.max(0, delayMs), order: this.#order++, run }
+    // What is left of a time by subtraction may be too little to move the sum: it would be waited for for ever.
+    const at = this.#elapsed + (delayMs > 0 ? Math.max(delayMs, 0.001) : 0)
+    const due: Due = { at, order: this.#order++, run }
     let index = this.#timers.length
     while (index > 0 && later(this.#timers[index - 1], due)) index--
     this.#timers.splice(index, 0, due)

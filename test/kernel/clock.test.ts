@@ -15,6 +15,16 @@ test("virtual timers run in the order in which they fall due, then in which they
   expect(ran).toEqual(["first", "second", "set on the way at 15", "late at 20"])
 })
 
+test("what is left of a time by subtraction goes by, however little it is", () => {
+  const clock = new VirtualClock()
+  clock.advance(15_815.5536)
+  const began = clock.running()
+  clock.after(7.4e-13, () => {})
+  clock.runNext()
+  expect(clock.running()).toBeGreaterThan(began)
+  expect(clock.running()).toBeLessThan(began + 1)
+})
+
 test("advancing past a cancelled timer runs nothing that is not due yet", () => {
   const clock = new VirtualClock()
   const ran: number[] = []
