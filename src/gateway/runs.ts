@@ -116,7 +116,8 @@ function payable(
   const terms = { requestId: `${requestId}-run`, least, target: least }
   return andThen(actors.accounts.hold(accountId, terms), (held) => {
     actors.accounts.release(accountId, terms.requestId)
-    if (held instanceof Failure || held.kind === "held") return held instanceof Failure ? held : undefined
+    if (held instanceof Failure) return held
+    if (held.kind === "held") return undefined
     return new Failure(
       held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable",
     )

@@ -12,7 +12,7 @@ import type { Database } from "../store/database.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
 import { type PaymentProblem, type PaymentProblemStore, paymentProblemStore } from "../store/operator/payments.ts"
 import { refundStore } from "../store/refunds.ts"
-import { type Breakdown, OPEN_AT_ONCE, type TopUp, type TopUpStore, topUpStore } from "../store/top-ups.ts"
+import { type Breakdown, creditKey, OPEN_AT_ONCE, type TopUp, type TopUpStore, topUpStore } from "../store/top-ups.ts"
 import { midtransProvider } from "./midtrans.ts"
 import { type PaymentNotice, type PaymentProvider, simulatedProvider, wholeRupiah } from "./provider.ts"
 import { Refunds, type RefundsParts } from "./refunds.ts"
@@ -157,7 +157,7 @@ export class TopUps {
       await this.#keep({ ...problem, kind: "wrong_amount" })
       return new Failure("request.invalid", { message: "The amount paid is not the amount of the top-up." })
     }
-    await this.#parts.store.credit(known.id, { key: `topup:${providerId}:${reference}`, reference })
+    await this.#parts.store.credit(known.id, { key: creditKey(providerId, reference), reference })
     // Also when it had been credited before: the process that did so may not have lived to tell.
     this.#parts.credited(known.accountId, known.id)
     if (notice.kind === "reversed") await this.#parts.refunds.reverse(known, notice)

@@ -2,6 +2,7 @@
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
 import { chargedFrom, credits, newestCharges } from "../movements.ts"
+import { creditKey } from "../top-ups.ts"
 import { type OperatorRole, operatorRole, type Role } from "./role.ts"
 
 export interface AccountView {
@@ -184,7 +185,7 @@ const selectAccounts = (sql: Sql) => sql`
 const REQUEST_ID = /^req_[A-Za-z0-9_-]{20,}$/
 
 /** Under which a payment of this reference was credited: transfers have an index of these, and top-ups none of references. */
-const creditKeys = (reference: string): string[] => ["simulated", "midtrans"].map((of) => `topup:${of}:${reference}`)
+const creditKeys = (reference: string): string[] => ["simulated", "midtrans"].map((of) => creditKey(of, reference))
 
 /** Whoever pastes a whole key finds its account by the part that is kept. A customer who asks about a call or a payment has its id alone. */
 function matching(sql: Sql, query: string) {

@@ -2,7 +2,7 @@
  * A whole message: read, for a messages client with its model changed and counts where there were none; put together from a stream; in the neutral
  * language; and written for a messages client.
  */
-import { freeText, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
+import { freeText, isJson, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
 import { isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, ModelReply, Prompt, ThinkingPart } from "../../language/prompt.ts"
@@ -73,7 +73,7 @@ function asMeant(part: AssistantPart, names: ToolNames): AssistantPart {
 export function encodeReply(reply: ModelReply, view: AnswerView): JsonObject {
   const shows = reportsThinking(view.request)
   const calls = reply.parts.filter((part) => part.type === "tool-call")
-  const whole = calls.every((call) => call.custom || isWhole(call.arguments))
+  const whole = calls.every((call) => call.custom || isJson(call.arguments))
   return {
     id: messageId(reply.id, view),
     type: "message",
@@ -120,15 +120,6 @@ function encodeThinking({ text, seal }: ThinkingPart, shows: boolean): JsonObjec
   const signature = seal?.by === "messages" ? seal.data : ""
   const thinking = shows ? text : ""
   return thinking === "" && signature === "" ? [] : [{ type: "thinking", thinking, signature }]
-}
-
-function isWhole(json: string): boolean {
-  try {
-    JSON.parse(json)
-    return true
-  } catch {
-    return false
-  }
 }
 
 // A messages stream put together into the message that a call without a stream would have got. Fields and kinds of deltas

@@ -4,6 +4,7 @@
  */
 import type { JsonObject } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
+import { isJson } from "../shared/tools.ts"
 import {
   callItem,
   callText,
@@ -183,14 +184,5 @@ export class CallWriter extends ItemWriter {
     if (this.#text === "") this.say(callText(this.#call.custom, ""))
     if (this.#call.custom) this.emit("response.custom_tool_call_input.done", { input: this.#text })
     else this.emit("response.function_call_arguments.done", { name: this.#call.name, arguments: this.#text })
-  }
-}
-
-function isJson(text: string): boolean {
-  try {
-    JSON.parse(text)
-    return true
-  } catch {
-    return false
   }
 }

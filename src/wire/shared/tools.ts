@@ -245,3 +245,13 @@ function tell(call: Call): ModelEvent[] {
 /** An id that is the same when the same answer is read again, and of another answer another; at most 40 characters. */
 const madeId = (answerId: string, index: number): string =>
   `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
+
+/** Arguments that are not were cut off, or are not what a model was asked for. */
+export function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
