@@ -16,11 +16,14 @@ import type { ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Caller } from "./authenticate.ts"
 import {
-  type ReservedOfKeys,
+  type Held,
   holdOfBreakers,
+  isHeld,
   releaseBreakers,
   releaseKeys,
+  type ReservedOfKeys,
   reserveOfKeys,
+  shortageOf,
   trimBreakers,
   trimKeys,
 } from "./purses.ts"
@@ -58,8 +61,6 @@ export interface TracedAdmission {
 type AdmissionTerms = {
   readonly call: AdmittedCall
 } & Pick<Candidate, "offer" | "members" | "minAnswerTokens">
-
-export type Held = Extract<HoldReply, { readonly kind: "held" }>
 
 /** What a call may come to at a model. */
 export function quoteTerms(
@@ -171,10 +172,11 @@ class Admitting {
 
   #hold(reserved: ReservedOfKeys | Failure): MaybePromise<Admission | Failure> {
     if (reserved instanceof Failure) return this.#refused(reserved)
-    const { requestId, run } = this.#terms.call
+    const { requestId, caller, run } = this.#terms.call
     const target = reserved.hold ?? this.#quoted.worst
     if (run === undefined) return this.#holdOfBreakers(reserved, target)
-    const holding = holdOfRun(this.#ports.actors, run, { requestId, least: this.#quoted.least, target })
+    const { breakers = [] } = caller.record
+    const holding = holdOfRun(this.#ports.actors, run, { requestId, least: this.#quoted.least, target, breakers })
     return andThen(holding, (held) =>
       held instanceof Failure ? this.#refused(held) : this.#holdOfBreakers(reserved, held),
     )
@@ -281,11 +283,4 @@ export function refuse(call: RefusedCall, failure: Failure): void {
 interface RefusedCall extends Pick<AdmittedCall, "caller"> {
   readonly ports: Pick<GatewayPorts, "refusals" | "clock">
   receive(event: { readonly type: "refused"; readonly failure: Failure }): void
-}
-
-export const isHeld = (held: HoldReply | Failure): held is Held => !(held instanceof Failure) && held.kind === "held"
-
-export function shortageOf(held: Exclude<HoldReply, Held> | Failure): Failure {
-  if (held instanceof Failure) return held
-  return new Failure(held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable")
 }

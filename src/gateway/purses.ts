@@ -6,7 +6,7 @@
  * A ceiling is of the key or of its account (actors/account.ts). It holds for a call and is charged with it, so that what is spent and
  * held of any ten minutes never passes it, on any number of processes. Who is refused by one is paused (store/breakers.ts).
  */
-import type { Charged } from "../../actors/account.ts"
+import type { Charged, HoldReply } from "../../actors/account.ts"
 import { type MaybePromise, andThen } from "../../actors/kernel/actor.ts"
 import type { CallUsage, KeyRecord, LateRefusal, Reservation, ReserveReply } from "../../actors/key-record.ts"
 import type { HoldRequest } from "../../actors/lease.ts"
@@ -236,3 +236,13 @@ export function unsettleBreakers(actors: Actors, charged: readonly ChargedPurse[
 /** What they are charged with, once the account has paid so much. */
 export const paidOf = (charged: readonly ChargedPurse[], paid: Micro): readonly ChargedPurse[] =>
   charged.map(({ purse, charged: each }) => ({ purse, charged: { ...each, charge: paid } }))
+
+/** What an account holds for a call. */
+export type Held = Extract<HoldReply, { readonly kind: "held" }>
+
+export const isHeld = (held: HoldReply | Failure): held is Held => !(held instanceof Failure) && held.kind === "held"
+
+export function shortageOf(held: Exclude<HoldReply, Held> | Failure): Failure {
+  if (held instanceof Failure) return held
+  return new Failure(held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable")
+}

@@ -11,6 +11,7 @@ import { Failure } from "../failure/failure.ts"
 import { findOrOpenRun, MAX_RUNS_KEPT, MAX_RUNS_OPEN, type RunStatements } from "../store/runs.ts"
 import type { Actors } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
+import { holdOfBreakers, isHeld, releaseBreakers, shortageOf } from "./purses.ts"
 
 /** What a path and a table can carry as it is. */
 export const RUN_NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/
@@ -79,8 +80,13 @@ const otherBudget = (budget: Micro): Failure =>
     message: `The run was made with a budget of Rp ${microToRupiah(budget)}. Send that, or no budget, or another X-Run-Id.`,
   })
 
+/** A call of a run, and the ceilings that are asked after the run. */
+interface HoldOfRun extends HoldRequest {
+  readonly breakers: readonly string[]
+}
+
 /** What the run pays at the most. The run is made where there is none. */
-export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldRequest): MaybePromise<Micro | Failure> {
+export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldOfRun): MaybePromise<Micro | Failure> {
   return andThen(enter(actors, run, terms), (reply) => {
     const refusal = refusalOf(actors, run.runId, reply)
     if (refusal !== undefined) return refusal
@@ -93,9 +99,9 @@ export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldRequest): 
 
 /**
  * Runs are few, and last for days. Whoever goes on asking without money, each time under a new name, would be out of them when
- * there is money again. So a run is made for a call that the run and the account can pay.
+ * there is money again. So a run is made for a call that the run, the ceilings and the account can pay.
  */
-function enter(actors: Actors, run: RunRequest, terms: HoldRequest): MaybePromise<EnterReply | Failure> {
+function enter(actors: Actors, run: RunRequest, terms: HoldOfRun): MaybePromise<EnterReply | Failure> {
   const { budget } = run
   if (budget === undefined) return actors.runs.enter(run)
   return andThen(actors.runs.enter({ ...run, budget: undefined }), (found) => {
@@ -108,19 +114,20 @@ function enter(actors: Actors, run: RunRequest, terms: HoldRequest): MaybePromis
   })
 }
 
+/** Asked in the order in which a call asks them, so that it is refused as it is where the run is there. */
 function payable(
   actors: Actors,
   { accountId }: RunRequest,
-  { requestId, least }: HoldRequest,
+  { requestId, least, breakers }: HoldOfRun,
 ): MaybePromise<Failure | undefined> {
   const terms = { requestId: `${requestId}-run`, least, target: least }
-  return andThen(actors.accounts.hold(accountId, terms), (held) => {
-    actors.accounts.release(accountId, terms.requestId)
-    if (held instanceof Failure) return held
-    if (held.kind === "held") return undefined
-    return new Failure(
-      held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable",
-    )
+  return andThen(holdOfBreakers(actors, breakers, terms), (ofBreakers) => {
+    releaseBreakers(actors, breakers, terms.requestId)
+    if (ofBreakers instanceof Failure) return ofBreakers
+    return andThen(actors.accounts.hold(accountId, terms), (held) => {
+      actors.accounts.release(accountId, terms.requestId)
+      return isHeld(held) ? undefined : shortageOf(held)
+    })
   })
 }
 

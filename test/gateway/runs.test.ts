@@ -163,6 +163,17 @@ describe("what a call says of its run", () => {
     expect((await spent(name, id)).record).toBeGreaterThan(0)
   })
 
+  test("a first call that neither its ceiling nor its account can pay is refused as it is in a run that is there, and makes none", async () => {
+    const poor = await gateway.person()
+    const ceiling = { breaker_ceiling_micro: 1_000, breaker_action: "stop", breaker_pause_minutes: 15 }
+    const { key: secret } = await gateway.key(poor, ceiling)
+    const headers = { "X-Run-Id": newName(), "X-Run-Budget-Rp": "100" }
+    const asked = await call("plain", { ...headers, "X-Dry-Run": "true" }, { secret })
+    expect(await asked.json()).toMatchObject({ refused_by: { code: "quota.key_paused" } })
+    expect(await told(call("plain", headers, { secret }))).toMatchObject({ status: 403, code: "quota.key_paused" })
+    expect(await gateway.sql`select from runs where account_id = ${poor.accountId}`).toHaveLength(0)
+  })
+
   test("of first calls that come at once with two budgets one budget is taken, and the others are refused", async () => {
     const name = newName()
     const budgets = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? "100" : "200"))
