@@ -118,14 +118,16 @@ async function hear(stage: Stage, story: CallStory, leaving: AbortController, go
   if (planned.run !== undefined) stage.count("call is one of a run")
   if (keys[planned.key]?.parentId !== undefined) stage.count("call is a child's")
   const [format, request] = requestOf(planned, requestId, { signal: gone, retries: story.retries })
-  const response = await process.call(format, request, requestId)
+  const ends = () => (story.wasHandedOver = true)
+  const connection = { takeEnd: () => ({ ends, abandon() {} }) }
+  const response = await process.call(format, request, requestId, connection)
   if (response instanceof Failure) return { kind: "failure", code: response.code, retryable: response.retryable }
   story.sawHead = true
   story.original = response.headers.get(ORIGINAL_REQUEST_ID) ?? undefined
   if (story.original !== undefined) stage.count(`replayed${planned.stream ? ", streamed" : ""}`)
   const cost = response.headers.get("X-Cost-Rp") ?? undefined
   // What does not stream goes out in one piece.
-  story.wasHandedOver = !planned.stream && !gone.aborted
+  if (!planned.stream && !gone.aborted) story.wasHandedOver = true
   try {
     await readAll(stage, response, story, leaving)
   } catch {
@@ -170,7 +172,6 @@ async function readAll(stage: Stage, response: Response, story: CallStory, leavi
   for (let reads = 1; ; reads++) {
     if (process.clock.stands) await process.clock.heard()
     const { done, value } = await reader.read()
-    story.wasHandedOver ||= done
     if (done) break
     story.text += decoder.decode(value, { stream: true })
     if (reads === 1 && planned.manners === "client leaves in mid-answer") {

@@ -34,6 +34,8 @@ const FORETOLD =
 const isOfBudgetOrLater = (code: string): boolean =>
   /^(quota|run|billing)\.|^gateway\.capacity$/.test(code) || !FORETOLD.test(code)
 
+const NONE_ANY_MORE = /^auth\.api_key_(revoked|expired)$/
+
 const SETTLED_MS = 1_500
 
 interface Scene {
@@ -72,7 +74,7 @@ export async function checkForetold(
     const codes = [foretold, met]
     if (codes.some((code) => code.endsWith("_limit_exceeded")) && codes.every(isOfBudgetOrLater)) continue
     // A key that is none any more is 401, however full its window is.
-    if (foretold === "auth.api_key_revoked" && met === "rate_limit.rpm_exceeded") continue
+    if (NONE_ANY_MORE.test(foretold) && met === "rate_limit.rpm_exceeded") continue
     if (!isForetold) stage.violate(`${made.requestId} is foretold ${foretold}, and told ${met}`)
   }
 }

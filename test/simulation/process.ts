@@ -11,6 +11,7 @@ import { affordabilityByBalance } from "../../src/gateway/plan-call.ts"
 import { authenticateDryRun, forecast } from "../../src/gateway/dry-run.ts"
 import { call } from "../../src/gateway/call.ts"
 import { Gateway } from "../../src/gateway/gateway.ts"
+import type { StreamConnection } from "../../src/gateway/outbox.ts"
 import type { Log } from "../../src/log.ts"
 import type { ActorStore } from "../../src/store/leases.ts"
 import { findOrOpenRun } from "../../src/store/runs.ts"
@@ -172,13 +173,18 @@ export class SimulatedProcess {
   }
 
   /** What HTTP hands to a call; what HTTP does of an escaped error. */
-  async call(format: ClientSide, request: Request, requestId: string): Promise<Response | Failure> {
+  async call(
+    format: ClientSide,
+    request: Request,
+    requestId: string,
+    connection: StreamConnection,
+  ): Promise<Response | Failure> {
     if (this.gateway === undefined) throw new Error("this process does not serve yet")
     this.calls++
     using _ended = { [Symbol.dispose]: () => this.calls-- }
     try {
       if (this.clock.stands) await this.clock.heard()
-      return await call(this.gateway.ports, format, request, { requestId, connection: undefined, address: "192.0.2.1" })
+      return await call(this.gateway.ports, format, request, { requestId, connection, address: "192.0.2.1" })
     } catch (error) {
       if (error instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")
       this.#stage.violate(`a call threw: ${stackOf(error)}`)
