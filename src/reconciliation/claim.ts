@@ -28,6 +28,7 @@ export interface Claim {
     | "profit_account_days"
     | "profit_account_months"
     | "customer_days"
+    | "model_customers"
     | "call_hours"
     | "openings"
     | "archives"

@@ -18,6 +18,13 @@ const summed = (of: readonly string[]): string => of.map((column) => `sum(${colu
 /** Whether two rows of sums are not the same. */
 const differ = (one: string, other: string, of: readonly string[]): string =>
   [one, other].map((table) => `(${of.map((column) => `${table}.${column}`).join(", ")})`).join(" is distinct from ")
+/** What is kept beside what was found, as figures. */
+const RECORDED = "k.charge_micro as kept_micro, s.charge_micro as recorded_micro"
+const CALLS_RECORDED = `k.calls as kept_calls, s.calls as recorded_calls, ${RECORDED}`
+const PROFIT_RECORDED = `k.records as kept_records, s.records as recorded_records, ${RECORDED},
+        k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro`
+
+const A_MONTH_AGO = "now() - interval '30 days'"
 
 const hoursOf = (of: Compared): string => `
       with summed as (
@@ -29,7 +36,7 @@ const hoursOf = (of: Compared): string => `
         where (${USAGE_SUMS.join(", ")}) <> (${USAGE_SUMS.map(() => 0).join(", ")})
       )
       select null::text as account_id, account_id as sums_of, hour, model, key_id, endpoint, status,
-        k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
+        ${CALLS_RECORDED}
       from summed s full join kept k using (account_id, hour, model, key_id, endpoint, status)
       where ${differ("s", "k", USAGE_SUMS)}`
 
@@ -48,9 +55,7 @@ const profitOf = (of: Compared): string => `
         select * from ${of.sums} h
         where (${PROFIT_SUMS.join(", ")}) <> (${PROFIT_SUMS.map(() => 0).join(", ")})
       )
-      select null::text as account_id, account_id as sums_of, hour, model, member, kind, k.records as kept_records,
-        s.records as recorded_records, k.charge_micro as kept_micro, s.charge_micro as recorded_micro,
-        k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
+      select null::text as account_id, account_id as sums_of, hour, model, member, kind, ${PROFIT_RECORDED}
       from summed s full join kept k using (hour, account_id, model, member, kind)
       where ${differ("s", "k", PROFIT_SUMS)}`
 
@@ -60,21 +65,18 @@ const daysOf = (of: Compared): string => `
           ${summed(PROFIT_SUMS)}
         from ${of.records} h group by 1, 2, 3, 4, 5
       )
-      select null::text as account_id, account_id as sums_of, since, model, member, kind, d.records as kept_records,
-        h.records as recorded_records, d.charge_micro as kept_micro, h.charge_micro as recorded_micro,
-        d.cost_micro as kept_cost_micro, h.cost_micro as recorded_cost_micro
-      from summed h full join ${of.sums} d using (since, account_id, model, member, kind)
-      where since in (select since from profit_parts except select since from profit_late) and ${differ("h", "d", PROFIT_SUMS)}`
+      select null::text as account_id, account_id as sums_of, since, model, member, kind, ${PROFIT_RECORDED}
+      from summed s full join ${of.sums} k using (since, account_id, model, member, kind)
+      where since in (select since from profit_parts except select since from profit_late) and ${differ("s", "k", PROFIT_SUMS)}`
 
 const houseOf = (of: Compared): string => `
       with summed as (
         select since, model, member, kind, ${summed(PROFIT_SUMS)}
         from ${of.records} d group by 1, 2, 3, 4
       )
-      select null::text as account_id, since, model, member, kind, h.records as kept_records, s.records as recorded_records,
-        h.charge_micro as kept_micro, s.charge_micro as recorded_micro, h.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
-      from summed s full join ${of.sums} h using (since, model, member, kind)
-      where ${differ("s", "h", PROFIT_SUMS)}`
+      select null::text as account_id, since, model, member, kind, ${PROFIT_RECORDED}
+      from summed s full join ${of.sums} k using (since, model, member, kind)
+      where ${differ("s", "k", PROFIT_SUMS)}`
 
 /** Of days whose sums stand. */
 const accountsOf = (of: Compared): string => `
@@ -86,8 +88,7 @@ const accountsOf = (of: Compared): string => `
           ${summed(ACCOUNT_SUMS.slice(1))}
         from ${of.records} d group by 1, 2
       )
-      select null::text as account_id, account_id as sums_of, day, k.records as kept_records, s.records as recorded_records,
-        k.charge_micro as kept_micro, s.charge_micro as recorded_micro, k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
+      select null::text as account_id, account_id as sums_of, day, ${PROFIT_RECORDED}
       from summed s full join ${of.sums} k using (account_id, day)
       where day in (select day from standing) and ${differ("s", "k", ACCOUNT_SUMS)}`
 
@@ -97,8 +98,7 @@ const accountMonthsOf = (of: Compared): string => `
         select account_id, date_trunc('month', day::timestamp)::date as month, ${summed(ACCOUNT_SUMS)}
         from ${of.records} d group by 1, 2
       )
-      select null::text as account_id, account_id as sums_of, month, k.records as kept_records, s.records as recorded_records,
-        k.charge_micro as kept_micro, s.charge_micro as recorded_micro, k.cost_micro as kept_cost_micro, s.cost_micro as recorded_cost_micro
+      select null::text as account_id, account_id as sums_of, month, ${PROFIT_RECORDED}
       from summed s full join ${of.sums} k using (account_id, month)
       where ${differ("s", "k", ACCOUNT_SUMS)}`
 
@@ -114,6 +114,19 @@ const customersOf = (of: Compared): string => `
       ) found
       where s.accounts <> found.accounts
         and not exists (select from profit_late l where l.since >= s.begins and l.since < s.ends)`
+
+/** Of the last thirty days, which is as far back as anybody asks; of who called last in a part that is to be summed again, nothing. */
+const lastCallsOf = (of: Compared): string => `
+      with summed as (
+        select model, account_id, max(hour) as last_hour from ${of.records} h
+        where hour >= ${A_MONTH_AGO} and kind = 'ok' and records > 0
+          and profit_part(hour) in (select since from profit_parts except select since from profit_late) group by 1, 2
+      ), kept as (
+        select * from ${of.sums} c where last_hour >= ${A_MONTH_AGO}
+      )
+      select null::text as account_id, account_id as sums_of, model, k.last_hour as kept_hour, s.last_hour as recorded_hour
+      from summed s full join kept k using (model, account_id)
+      where s.last_hour is distinct from k.last_hour and (profit_part(k.last_hour) in (select since from profit_late)) is not true`
 
 const endedOf = (of: Compared): string => `
       with standing as materialized (
@@ -145,7 +158,7 @@ const spansOf = (of: Compared): string => `
         group by 1, 2, 3, 4, 5, 6, 7, 8
       )
       select null::text as account_id, account_id as sums_of, zone, is_month, since, model, key_id, endpoint, status,
-        k.calls as kept_calls, s.calls as recorded_calls, k.charge_micro as kept_micro, s.charge_micro as recorded_micro
+        ${CALLS_RECORDED}
       from summed s full join kept k using (account_id, zone, is_month, since, model, key_id, endpoint, status)
       where ${differ("s", "k", USAGE_SUMS)}`
 
@@ -170,62 +183,54 @@ const WHOLE = `date_trunc('hour', ${ARCHIVED_AT} + interval '2 hours', 'UTC')`
 const RECORDS = `(select * from usage where opened_at >= ${WHOLE})`
 const keptOf = (sums: string): string => `(select * from ${sums} where hour >= ${WHOLE})`
 
+const ofSums = (
+  of: Claim["of"],
+  name: string,
+  contradictions: (of: Compared) => string,
+  records: string,
+  sums: string = of,
+): Claim => ({
+  name,
+  of,
+  contradictions: contradictions({ records, sums }),
+})
+
+/** What is summed later stands of what is summed, and of which nothing came since. */
 export const claimsOfSums: readonly Claim[] = [
-  {
-    name: "the sums by the hour are those of the records",
-    of: "usage_hours",
-    contradictions: hoursOf({ records: RECORDS, sums: keptOf("usage_hours") }),
-  },
-  {
-    // Costs are no money of anybody's account. Records of before there were members are in no sum.
-    name: "the sums of profit are those of the records",
-    of: "profit_hours",
-    contradictions: profitOf({ records: RECORDS, sums: keptOf("profit_hours") }),
-  },
-  {
-    // Of parts that are summed, and of which nothing came later.
-    name: "the sums of profit by parts of days are those of the hours",
-    of: "profit_days",
-    contradictions: daysOf({ records: "profit_hours", sums: "profit_days" }),
-  },
-  {
-    name: "the sums of profit of the house are those of its accounts",
-    of: "profit_house",
-    contradictions: houseOf({ records: "profit_days", sums: "profit_house" }),
-  },
-  {
-    // Of days that are summed, and of which nothing came later.
-    name: "the sums of profit by accounts are those of the parts of days",
-    of: "profit_account_days",
-    contradictions: accountsOf({ records: "profit_days", sums: "profit_account_days" }),
-  },
-  {
-    name: "the sums of profit by accounts and months are those of their days",
-    of: "profit_account_months",
-    contradictions: accountMonthsOf({ records: "profit_account_days", sums: "profit_account_months" }),
-  },
-  {
-    name: "the sums of customers by days are those of the parts of days",
-    of: "customer_days",
-    contradictions: customersOf({ records: "profit_days", sums: "customer_days" }),
-  },
-  {
-    // Of hours that are summed, and of which nothing came later.
-    name: "the sums of how calls ended are those of the records",
-    of: "call_hours",
-    contradictions: endedOf({ records: RECORDS, sums: keptOf("call_summed") }),
-  },
-  {
-    // Of those that are summed, and of which nothing came later.
-    name: "the sums by days and months are those of the hours",
-    of: "usage_spans",
-    contradictions: spansOf({ records: "usage_hours", sums: "usage_span_accounts" }),
-  },
-  {
-    name: "the sums of each model, key, format and status by days and months are those of all",
-    of: "usage_groups",
-    contradictions: groupsOf({ records: "usage_spans", sums: "usage_span_accounts" }),
-  },
+  ofSums("usage_hours", "the sums by the hour are those of the records", hoursOf, RECORDS, keptOf("usage_hours")),
+  // Costs are no money of anybody's account. Records of before there were members are in no sum.
+  ofSums("profit_hours", "the sums of profit are those of the records", profitOf, RECORDS, keptOf("profit_hours")),
+  ofSums("profit_days", "the sums of profit by parts of days are those of the hours", daysOf, "profit_hours"),
+  ofSums("profit_house", "the sums of profit of the house are those of its accounts", houseOf, "profit_days"),
+  ofSums(
+    "profit_account_days",
+    "the sums of profit by accounts are those of the parts of days",
+    accountsOf,
+    "profit_days",
+  ),
+  ofSums(
+    "profit_account_months",
+    "the sums of profit by accounts and months are those of their days",
+    accountMonthsOf,
+    "profit_account_days",
+  ),
+  ofSums("customer_days", "the sums of customers by days are those of the parts of days", customersOf, "profit_days"),
+  ofSums("model_customers", "the sums of customers by models are those of the hours", lastCallsOf, "profit_hours"),
+  ofSums("call_hours", "the sums of how calls ended are those of the records", endedOf, RECORDS, keptOf("call_summed")),
+  ofSums(
+    "usage_spans",
+    "the sums by days and months are those of the hours",
+    spansOf,
+    "usage_hours",
+    "usage_span_accounts",
+  ),
+  ofSums(
+    "usage_groups",
+    "the sums of each model, key, format and status by days and months are those of all",
+    groupsOf,
+    "usage_spans",
+    "usage_span_accounts",
+  ),
 ]
 
 /** Of whole hours and days since a proof, and of the accounts that called in them. */
@@ -248,48 +253,34 @@ export function sumsSince({ call, hour }: New): Replaced {
     cross join generate_series(${firstMonth}::timestamp, now() at time zone 'UTC', interval '1 month') s (month) cross join lateral (
       select * from profit_account_months m where m.month = s.month::date and m.account_id = a.account_id offset 0
     ) m)`
+  /** By models that were called, because hours of all of them have no index. */
+  const ofModels = `(
+    select c.* from (select distinct model from profit_hours where hour >= ${day}) m cross join lateral (
+      select * from model_customers c where c.model = m.model and c.last_hour >= ${day} offset 0
+    ) c)`
+  const spans = `(select * from usage_span_accounts where since >= (${hour} - interval '32 days')::date)`
   const of = (sums: string, contradictions: (of: Compared) => string, from = records) => ({
     compared: `${sums} s`,
     contradictions: contradictions({ records: from, sums }),
   })
-  return {
-    "the sums by the hour are those of the records": of(ofCallers, hoursOf),
-    "the sums of profit are those of the records": of(since("profit_hours", "hour"), profitOf),
-    "the sums of profit by parts of days are those of the hours": of(
-      since("profit_days", "since", day),
-      daysOf,
-      since("profit_hours", "hour", day),
-    ),
-    "the sums of profit of the house are those of its accounts": of(
-      since("profit_house", "since", day),
-      houseOf,
-      since("profit_days", "since", day),
-    ),
-    "the sums of profit by accounts are those of the parts of days": of(
+  const replaced: Readonly<Partial<Record<Claim["of"], Replaced[string]>>> = {
+    usage_hours: of(ofCallers, hoursOf),
+    profit_hours: of(since("profit_hours", "hour"), profitOf),
+    profit_days: of(since("profit_days", "since", day), daysOf, since("profit_hours", "hour", day)),
+    profit_house: of(since("profit_house", "since", day), houseOf, since("profit_days", "since", day)),
+    profit_account_days: of(
       ofAccounts("profit_account_days", "day", `${firstDay} + 1`),
       accountsOf,
       since("profit_days", "since", `((${firstDay} + 1)::timestamp at time zone 'UTC')`),
     ),
-    "the sums of profit by accounts and months are those of their days": of(
-      ofMonths,
-      accountMonthsOf,
-      ofAccounts("profit_account_days", "day", firstMonth),
-    ),
-    "the sums of customers by days are those of the parts of days": of(
-      `(select * from customer_days where day >= (${day} at time zone 'UTC')::date)`,
-      customersOf,
-      "profit_days",
-    ),
-    "the sums of how calls ended are those of the records": of(since("call_summed", "hour"), endedOf),
-    "the sums by days and months are those of the hours": of(
-      `(select * from usage_span_accounts where since >= (${hour} - interval '32 days')::date)`,
-      spansOf,
-      "usage_hours",
-    ),
-    "the sums of each model, key, format and status by days and months are those of all": of(
-      `(select * from usage_span_accounts where since >= (${hour} - interval '32 days')::date)`,
-      groupsOf,
-      "usage_spans",
-    ),
+    profit_account_months: of(ofMonths, accountMonthsOf, ofAccounts("profit_account_days", "day", firstMonth)),
+    customer_days: of(since("customer_days", "day", `(${day} at time zone 'UTC')::date`), customersOf, "profit_days"),
+    model_customers: of(ofModels, lastCallsOf, since("profit_hours", "hour", day)),
+    call_hours: of(since("call_summed", "hour"), endedOf),
+    usage_spans: of(spans, spansOf, "usage_hours"),
+    usage_groups: of(spans, groupsOf, "usage_spans"),
   }
+  return Object.fromEntries(
+    claimsOfSums.flatMap(({ name, of: table }) => (replaced[table] ? [[name, replaced[table]]] : [])),
+  )
 }

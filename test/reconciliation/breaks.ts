@@ -335,6 +335,17 @@ export const breaks: readonly Break[] = [
     figures: { zone: "7", kept_accounts: "5", found_accounts: "2" },
   },
   {
+    claim: "the sums of customers by models are those of the hours",
+    by: async ({ sql, victim }) => {
+      await sql`delete from profit_late`
+      await sql`insert into profit_parts select distinct profit_part(hour) from profit_hours on conflict do nothing`
+      await sql`select sum_model_customers_1(since, false) from profit_parts`
+      await sql`delete from model_customers where account_id = ${victim.accountId}`
+    },
+    about: "nobody",
+    figures: { model: "m", kept_hour: null },
+  },
+  {
     claim: "the sums of how calls ended are those of the records",
     by: async ({ sql }) => {
       await sql`select sum_call_hour_1(hour, 'req_', 'req_zzzz') from (select distinct hour from usage_hours) hours`

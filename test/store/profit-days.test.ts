@@ -291,6 +291,8 @@ test("how many customers a model has had since a time is what the hours say, of 
       const period = { from: new Date(hour(ago).getTime() - 60_000), to: new Date(now + 24 * HOUR_MS) }
       expect([ago, (await readMix(db, "m-1", period)).customers]).toEqual([ago, should?.accounts ?? 0])
     }
+    const claim = claims.find(({ name }) => name === "the sums of customers by models are those of the hours")
+    expect([...(await sql.unsafe(claim!.contradictions))]).toEqual([])
   }
   const part = async (ago: number) => {
     const [row] = await sql<{ part: Date }[]>`select profit_part(${hour(ago)}) as part`
