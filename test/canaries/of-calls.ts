@@ -171,7 +171,7 @@ export const callCanaries: readonly Canary[] = [
     means: "Each call that is refused, or fails, locks some of its key's budget until the process ends.",
     find: "actors.keys.release(keyHash, requestId)",
     replace: "",
-    reason: /reserved twice/,
+    reason: /reserved twice|the last \d+ of key_\w+ cannot be held: budget-exceeded/,
   },
   {
     ...admit,
@@ -216,7 +216,7 @@ export const callCanaries: readonly Canary[] = [
     find: "return this.#ranking.choose(conversation, status)",
     replace: "return this.#ranking.choose(conversation ^ (Math.random() * 2 ** 32), status)",
     detector: "pools",
-    reason: /\(fail\) shares are as the weights say/,
+    reason: /\(fail\) calls are shared as the weights say/,
   },
   {
     name: "a refused credential is asked in other models",

@@ -190,7 +190,7 @@ export const booksCanaries: readonly Canary[] = [
     reason: /\(fail\).*(?:spent already is a claim|whatever order)/,
   },
   {
-    file: "src/store/migrations/0043_refunds.sql",
+    file: "src/store/migrations/0088_trial_credits_kept.sql",
     detector: "refunds",
     name: "a refund goes over its top-up",
     means: "An operator pays out more than the customer ever paid for a top-up.",
