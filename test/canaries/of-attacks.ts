@@ -91,7 +91,7 @@ export const attackCanaries: readonly Canary[] = [
     means: "A call that was throttled is billed at many times the rate of the model that was asked for.",
     find: '= ["input", "output", "cacheRead", "cacheWrite"]',
     replace: '= ["input", "output"]',
-    reason: /\(fail\) a model of the chain whose rate of cache(Read|Write) alone is above/,
+    reason: /\(fail\) a model of the chain whose rate of .*(Read|Write) alone is above/,
   },
   {
     name: "a new time zone ends the day that runs",

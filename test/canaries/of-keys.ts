@@ -45,7 +45,7 @@ export const keyCanaries: readonly Canary[] = [
     find: "[output, cacheRead, cacheWrite].reduce(",
     replace: "[output].reduce(",
     detector: "bound keys",
-    reason: /\(fail\) .*is for models whose cache_write_micro is not above it/,
+    reason: /\(fail\) .*is for models whose .*cache_write_micro.* is not above it/,
   },
   {
     file: "src/gateway/authenticate.ts",

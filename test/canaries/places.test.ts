@@ -21,3 +21,23 @@ test("a canary in a migration is where what it changes was made last, and is not
     expect([name, file]).toEqual([name, `src/store/migrations/${last?.name}`])
   }
 })
+
+/** The words of a reason that a test has in its name. */
+const wordsOf = (reason: RegExp): string[] =>
+  reason.source
+    .replace("\\(fail\\)", "")
+    .split(/\.\*| > |\(\?:|[(|)]/)
+    .map((words) => words.replace(/\\(.)/g, "$1").trim())
+    .filter((words) => words.length > 5)
+
+test("a canary that a test's name is to tell of names one that there is", async () => {
+  const root = join(import.meta.dir, "..")
+  const files = [...new Bun.Glob("**/*.test.ts").scanSync(root)].filter((file) => !file.startsWith("canaries/"))
+  const sources = (await Promise.all(files.map((file) => Bun.file(join(root, file)).text()))).join("\n")
+  const named = canaries.filter(({ reason }) => reason.source.startsWith("\\(fail\\)"))
+  expect(named.length).toBeGreaterThan(0)
+  const unknown = named.flatMap(({ name, reason }) =>
+    wordsOf(reason).flatMap((words) => (sources.includes(words) ? [] : [[name, words]])),
+  )
+  expect(unknown).toEqual([])
+})
