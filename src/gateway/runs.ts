@@ -99,7 +99,7 @@ export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldOfRun): Ma
 
 /**
  * Runs are few, and last for days. Whoever goes on asking without money, each time under a new name, would be out of them when
- * there is money again. So a run is made for a call that the run, the ceilings and the account can pay.
+ * there is money again. So a run is made for a call that the ceilings and the account can pay.
  */
 function enter(actors: Actors, run: RunRequest, terms: HoldOfRun): MaybePromise<EnterReply | Failure> {
   const { budget } = run
@@ -107,9 +107,11 @@ function enter(actors: Actors, run: RunRequest, terms: HoldOfRun): MaybePromise<
   return andThen(actors.runs.enter({ ...run, budget: undefined }), (found) => {
     if (found instanceof Failure) return found
     if (found.kind !== "unknown") return actors.runs.enter(run)
-    const paying = budget < terms.least ? new Failure("quota.run_limit_exceeded") : payable(actors, run, terms)
-    return andThen(paying, (refusal) =>
-      refusal === undefined ? actors.runs.enter(run) : refusalOfUnmade(actors, run, refusal),
+    // Refused by itself it is there all the same, with a receipt, and nothing is asked that would be asked after it.
+    const ofRun = budget < terms.least ? new Failure("quota.run_limit_exceeded") : undefined
+    const asked = ofRun === undefined ? terms : { ...terms, breakers: [] }
+    return andThen(payable(actors, run, asked), (refusal) =>
+      refusal === undefined ? actors.runs.enter(run) : refusalOfUnmade(actors, run, ofRun ?? refusal),
     )
   })
 }

@@ -174,6 +174,20 @@ describe("what a call says of its run", () => {
     expect(await gateway.sql`select from runs where account_id = ${poor.accountId}`).toHaveLength(0)
   })
 
+  test("a run that cannot pay its first call is there with its budget and a receipt, where the account could pay it", async () => {
+    const more = { messages: [{ role: "user", content: "Hello ".repeat(3_000) }] }
+    const refused = { status: 402, code: "quota.run_limit_exceeded" }
+    const name = newName()
+    const headers = { "X-Run-Id": name, "X-Run-Budget-Rp": "1" }
+    expect(await told(call("plain", headers, { more }))).toMatchObject(refused)
+    const receipt = await fetch(`${gateway.url}/v1/runs/${name}`, { headers: { "x-api-key": key.key } })
+    expect(await receipt.json()).toMatchObject({ name, calls: 0, spent_micro: 0, budget_micro: 1_000_000 })
+    const poor = await gateway.person()
+    const { key: secret } = await gateway.key(poor)
+    expect(await told(call("plain", headers, { secret, more }))).toMatchObject(refused)
+    expect(await gateway.sql`select from runs where account_id = ${poor.accountId}`).toHaveLength(0)
+  })
+
   test("of first calls that come at once with two budgets one budget is taken, and the others are refused", async () => {
     const name = newName()
     const budgets = Array.from({ length: 12 }, (_, index) => (index % 2 === 0 ? "100" : "200"))
