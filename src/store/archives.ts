@@ -3,7 +3,7 @@
  * its file, its sums and its blocks are written down, so that a call is always in one of the two. The file is complete and was
  * read back before that.
  */
-import { existsSync, mkdirSync, renameSync, statSync } from "node:fs"
+import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import {
   type ArchivedRow,
@@ -86,6 +86,7 @@ export async function archiveMonth(
 ): Promise<Archived> {
   mkdirSync(directory, { recursive: true, mode: 0o700 })
   const file = archiveFile(directory, month.name)
+  let writing = false
   await sql.unsafe("begin")
   try {
     await sql`select set_config('timezone', 'UTC', true), set_config('datestyle', 'ISO, YMD', true), set_config('lock_timeout', '5s', true),
@@ -100,6 +101,7 @@ export async function archiveMonth(
     const [sums] = await sql.unsafe<Sums[]>(`
       select count(*)::int as records, coalesce(sum(charge_micro), 0)::text as charged, coalesce(sum(absorbed_micro), 0)::text as absorbed from ${table}`)
     if (sums === undefined) throw new Error("no answer to what a month comes to")
+    writing = true
     const blocks = await writeRecords(sql, table, `${file}.part`, (records) =>
       step(`${month.name}: ${records} of ${sums.records} records`),
     )
@@ -145,10 +147,17 @@ export async function archiveMonth(
     step(`${month.name}: archived`)
     return { file, records: sums.records, bytes }
   } catch (error) {
+    // A disk that it filled is the gateway's too. It is nobody else's as long as the lock is held.
+    if (writing) rmSync(`${file}.part`, { force: true })
     await sql.unsafe("rollback").catch(() => {})
-    throw error
+    throw isOfDisk(error) ? new NotArchived(`${file} is not written, and its records stay: ${error.message}`) : error
   }
 }
+
+const isOfDisk = (error: unknown): error is Error =>
+  error instanceof Error &&
+  "code" in error &&
+  (error.code === "ENOSPC" || error.code === "EDQUOT" || error.code === "EIO")
 
 /** Of calls before records were charges a month's charges stay, and an account's are not found by its records any more. */
 async function indexCharges(sql: Sql, table: string): Promise<void> {

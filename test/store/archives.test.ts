@@ -1,6 +1,6 @@
 /** Old months in files: each call is found as before, and the books are compared as before, whenever the archiving was killed. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { firstRequestId } from "../../src/http/edge.ts"
@@ -361,6 +361,23 @@ test("a file of another installation in the directory is not written over, and n
     complaint: expect.stringContaining("has other records: move it away"),
   })
   expect([readFileSync(path, "utf8"), await inTables()]).toEqual(["another's", 14])
+})
+
+test("on a full disk nothing of a month's file is left, its records stay, and it is told which file was written", async () => {
+  await bookAll()
+  await agrees()
+  const [month] = await monthsBefore(world.sql, BEFORE)
+  const archives = archivesIn(directory)
+  const step = (what: string) => {
+    if (!what.includes("reading it back")) return
+    expect(readdirSync(archives)).toEqual(["usage_before.csv.gz.part"])
+    throw Object.assign(new Error("ENOSPC: no space left on device, write"), { code: "ENOSPC" })
+  }
+  const said = await archiveMonth(world.sql, month!, { directory: archives, step }).catch(String)
+  expect(said).toContain("usage_before.csv.gz is not written, and its records stay: ENOSPC")
+  expect([readdirSync(archives), await inTables()]).toEqual([[], 14])
+  expect((await archive()).code).toBe(0)
+  await agrees("--full")
 })
 
 test("who would change a record while it is archived waits, as long as calls do, and changes nothing", async () => {
