@@ -68,7 +68,10 @@ export const migrateCommand = () =>
     })
 
 async function grantTo(database: Database, role: string): Promise<void> {
-  const unfit = await database.run((sql) => grantToRunningRole(sql, role), { deadlineMs: REACH_MS })
+  const granting = database.run((sql) => grantToRunningRole(sql, role), { deadlineMs: REACH_MS })
+  const unfit = await granting.catch((error: unknown) => {
+    throw asOwner(error)
+  })
   if (unfit === "unknown")
     throw new CommandFailure(`there is no role ${role}: \`create role ${role} login password '…'\``)
   if (unfit === "owner")
@@ -79,6 +82,14 @@ async function grantTo(database: Database, role: string): Promise<void> {
     `${role} may run a gateway: it adds to transfers, charges, audit log and documents, and changes none of them`,
   )
 }
+
+const INSUFFICIENT_PRIVILEGE = "42501"
+
+/** What only the owner of the tables may do, and the role that runs gateways may not. */
+const asOwner = (error: unknown): unknown =>
+  error instanceof Error && "code" in error && error.code === INSUFFICIENT_PRIVILEGE
+    ? new CommandFailure(`run it as the owner of the tables, which DATABASE_URL is to name: ${error.message}`)
+    : error
 
 async function printPlan(pending: readonly Migration[], rows: ReadonlyMap<string, number>): Promise<void> {
   const plans = await progress("trying them on an empty database", planMigrations(pending, rows))
@@ -147,7 +158,7 @@ export const archiveCommand = () =>
           connection.discard()
         }
       } catch (error) {
-        throw error instanceof NotArchived ? new CommandFailure(error.message) : error
+        throw error instanceof NotArchived ? new CommandFailure(error.message) : asOwner(error)
       } finally {
         await place.close()
       }

@@ -380,6 +380,26 @@ test("on a full disk nothing of a month's file is left, its records stay, and it
   await agrees("--full")
 })
 
+test.if(onPostgres)("a role that does not own the tables is told who archives, and nothing goes", async () => {
+  await bookAll()
+  await agrees()
+  const role = `loket_archives_${process.pid}`
+  await world.sql.unsafe(`create role ${role} login`)
+  try {
+    expect((await loket({ DATABASE_URL: world.url }, "migrate", "--grant", role)).code).toBe(0)
+    const url = new URL(world.url ?? "")
+    url.username = role
+    const asRole = { DATABASE_URL: url.href, DATA_DIR: directory }
+    expect(await loket(asRole, "archive", "--before", "2026-07")).toMatchObject({
+      code: 1,
+      complaint: expect.stringContaining("run it as the owner of the tables"),
+    })
+    expect(await inTables()).toBe(14)
+  } finally {
+    await world.sql.unsafe(`drop owned by ${role}; drop role ${role}`)
+  }
+})
+
 test("who would change a record while it is archived waits, as long as calls do, and changes nothing", async () => {
   const ids = await bookAll()
   await agrees()

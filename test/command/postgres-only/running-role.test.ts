@@ -58,6 +58,10 @@ test("a role that is not there, or that nothing can be kept from, is refused", a
 
 test("with what it is granted a gateway does all its work, and the books agree", async () => {
   expect(await migrateTo(role)).toMatchObject({ code: 0, said: expect.stringContaining(`${role} may run a gateway`) })
+  expect(await loket({ DATABASE_URL: asRole }, "migrate", "--grant", role)).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("run it as the owner of the tables"),
+  })
   await using house = await House.build([modelSeed("chat", "chat", "input=1&output=2")], {
     place: { DATABASE_URL: asRole },
   })
