@@ -120,3 +120,17 @@ test("a press beside a form that was written in does not throw it away, beside a
   await page.keyboard.press("Escape")
   await dialog.waitFor({ state: "hidden" })
 })
+
+test("what a dialog's form refuses takes the focus, so that it is in sight and read out", async () => {
+  await using visit = await world.visit({ person, language: "en", size: "narrow" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Create key" }).first().click()
+  const dialog = page.getByRole("dialog", { name: "Create an API key" })
+  await dialog.getByLabel("Name", { exact: true }).fill("Kasir")
+  const limit = dialog.getByLabel("Spending limit (optional)")
+  await limit.fill("sepuluh ribu")
+  await dialog.getByRole("button", { name: "Create key" }).press("Enter")
+  await eventually(async () => expect(await limit.evaluate((field) => field === document.activeElement)).toBe(true))
+  expect(await limit.getAttribute("aria-invalid")).toBe("true")
+})

@@ -93,6 +93,23 @@ test("on a screen of 320 px a new secret is whole, and so are the buttons below 
   expect(await shown.evaluate((dialog) => dialog.scrollWidth - dialog.clientWidth)).toBe(0)
 })
 
+test("a new secret stays on the page, however often Escape is pressed, until it is said to be kept", async () => {
+  await using visit = await world.visit({ person: await world.gateway.person(), language: "en" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Create key" }).first().click()
+  await field(page.getByRole("dialog"), "Name").fill("laptop")
+  await page.keyboard.press("Enter")
+  const secret = page.getByRole("dialog").getByText(/^sk-loket-/)
+  await secret.waitFor()
+  for (let press = 0; press < 5; press++) await page.keyboard.press("Escape")
+  // The browser tells of the closing a moment later.
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 100)))
+  expect(await secret.isVisible()).toBe(true)
+  await page.getByRole("button", { name: "I have saved it" }).click()
+  await secret.waitFor({ state: "detached" })
+})
+
 test("a key is made with limits, shown once, works, and is never shown again", async () => {
   const person = await world.gateway.person(100_000)
   await using visit = await world.visit({ person, language: "id" })

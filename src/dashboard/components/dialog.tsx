@@ -1,12 +1,12 @@
 /**
  * Dialogs and drawers, on the browser's own modal dialog. It keeps the focus inside, makes the rest inert, closes with
- * Escape and a press outside, and gives the focus back. A dialog is open for as long as it is mounted, so it begins anew
- * each time. The focus starts at the element marked `data-autofocus`, else at the first that takes it; React's own
+ * Escape and a press outside, and gives the focus back: to what it was opened by, or to what stood around that where it is
+ * gone. A dialog is open for as long as it is mounted, so it begins anew each time. The focus starts at the element marked `data-autofocus`, else at the first that takes it; React's own
  * `autoFocus` comes too early for a modal dialog.
  */
 import { type QueryKey, useQueryClient } from "@tanstack/react-query"
 import { X } from "lucide-react"
-import { type MouseEvent, type ReactNode, useId, useLayoutEffect, useRef } from "react"
+import { type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef, useState } from "react"
 import { briefly, useChange } from "../api/queries.ts"
 import { Button, IconButton } from "./button.tsx"
 import { ErrorState, useToasts } from "./feedback.tsx"
@@ -51,6 +51,12 @@ export function FormDialog(props: FormDialogProps) {
   const text = useComponentText()
   const id = useId()
   const dirty = useRef(false)
+  const form = useRef<HTMLFormElement>(null)
+  const [tries, setTries] = useState(0)
+  // What is wrong may be out of sight in a long form, and is read out only where the focus is.
+  useEffect(() => {
+    if (tries > 0 && !busy) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus()
+  }, [tries, busy])
   return (
     <Dialog
       {...dialog}
@@ -66,13 +72,16 @@ export function FormDialog(props: FormDialogProps) {
     >
       <form
         id={id}
+        ref={form}
         className="dialog-form"
         onInput={() => {
           dirty.current = true
         }}
         onSubmit={(event) => {
           event.preventDefault()
-          if (!busy) onSubmit(new FormData(event.currentTarget))
+          if (busy) return
+          setTries(tries + 1)
+          onSubmit(new FormData(event.currentTarget))
         }}
       >
         {error !== null && <ErrorState error={error} />}
@@ -96,10 +105,17 @@ function Modal({
   const element = useRef<HTMLDialogElement>(null)
   useLayoutEffect(() => {
     const dialog = element.current
-    dialog?.showModal()
-    dialog?.querySelector<HTMLElement>("[data-autofocus]")?.focus()
-    // The browser gives the focus back only when the dialog is closed before it is removed.
-    return () => dialog?.close()
+    const opener = document.activeElement
+    const around = partsAround(opener)
+    show(dialog)
+    return () => {
+      // The browser gives the focus back only when the dialog is closed before it is removed.
+      dialog?.close()
+      setTimeout(() => {
+        if (opener?.isConnected === false && document.activeElement === document.body)
+          focusOn(around.find(({ isConnected }) => isConnected))
+      }, GONE_MS)
+    }
   }, [])
   // A press that began inside does not close the dialog: a selection may be dragged out of a field.
   const pressBegan = useRef<EventTarget>(null)
@@ -123,7 +139,9 @@ function Modal({
       }}
       // The browser may close it without asking, as by a second Escape.
       onClose={() => {
-        if (element.current?.open === false) onClose()
+        if (element.current?.open !== false) return
+        if (insistent) show(element.current)
+        else onClose()
       }}
     >
       <div className="modal-panel">
@@ -140,6 +158,26 @@ function Modal({
       </div>
     </dialog>
   )
+}
+
+/** What a dialog has taken off the page is gone by then. Milliseconds. */
+const GONE_MS = 100
+
+function show(dialog: HTMLDialogElement | null): void {
+  dialog?.showModal()
+  dialog?.querySelector<HTMLElement>("[data-autofocus]")?.focus()
+}
+
+/** From the nearest to the whole page. */
+function partsAround(element: Element | null): readonly HTMLElement[] {
+  const part = element?.parentElement?.closest<HTMLElement>("table, section, main")
+  return part === null || part === undefined ? [] : [part, ...partsAround(part)]
+}
+
+function focusOn(part: HTMLElement | undefined): void {
+  if (part === undefined) return
+  part.tabIndex = -1
+  part.focus({ preventScroll: true })
 }
 
 interface ConfirmDialogProps {
