@@ -155,3 +155,35 @@ test.each(everyLook)("the switcher is accessible and fits: %o", async (look) => 
     .click()
   await eventually(async () => expect(await page.getByText(notice).count()).toBe(0))
 })
+
+test("with the keys alone: a role is chosen, and a member removed, and the focus is where it was", async () => {
+  const owner = await named("fourth@example.com")
+  for (const email of ["keys-one@example.com", "keys-two@example.com"])
+    await join(owner, await named(email), email, "viewer")
+  await using visit = await world.visit({ person: owner, language: "en" })
+  const { page } = visit
+  await visit.open("/settings")
+  const role = page.getByRole("combobox", { name: "Role of keys-one@example.com" })
+  await role.focus()
+  for (const chosen of ["developer", "billing"]) {
+    await page.keyboard.press("ArrowUp")
+    await eventually(async () => {
+      const { members } = (await (await world.gateway.dashboard(owner, "/account/members")).json()) as {
+        members: object[]
+      }
+      expect(members).toContainEqual(expect.objectContaining({ email: "keys-one@example.com", role: chosen }))
+      expect(await role.getAttribute("aria-busy")).toBeNull()
+    })
+  }
+  expect(await role.evaluate((field) => field === document.activeElement)).toBe(true)
+  const table = page.getByRole("table", { name: "Members" })
+  await page.getByRole("button", { name: "Remove keys-two@example.com" }).press("Enter")
+  await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).press("Enter")
+  await page.getByRole("dialog").waitFor({ state: "detached" })
+  await table.and(page.locator(":focus")).waitFor()
+  // The last one, with whom the table goes.
+  await page.getByRole("button", { name: "Remove keys-one@example.com" }).press("Enter")
+  await page.getByRole("dialog").getByRole("button", { name: "Remove", exact: true }).press("Enter")
+  await page.getByRole("dialog").waitFor({ state: "detached" })
+  await page.getByRole("region", { name: "Members" }).and(page.locator(":focus")).waitFor()
+})

@@ -165,9 +165,11 @@ export function useChange<Output, Input = void>(
   const done = useRef<{ readonly input: string; readonly at: number }>(undefined)
   const mutation = useMutation<Output, Error, Input>({
     ...options,
-    onSettled: (_, error, input) => {
+    onSettled: (...settled) => {
+      const [, error, input] = settled
       isUnderWay.current = false
       if (error === null) done.current = { input: written(input), at: performance.now() }
+      return options.onSettled?.(...settled)
     },
   })
   const { mutate: send } = mutation

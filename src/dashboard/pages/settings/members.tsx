@@ -116,7 +116,8 @@ function RoleChoice({ member: { id, email, role } }: { readonly member: Member }
         <select
           aria-label={text.roleOf(email)}
           value={change.isPending ? change.variables : role}
-          disabled={change.isPending}
+          // Not disabled: it would lose the focus, with which the next role is chosen.
+          aria-busy={change.isPending || undefined}
           onChange={({ target }) => {
             const to = roleWords.find((word) => word === target.value)
             if (to !== undefined) change.mutate(to)
