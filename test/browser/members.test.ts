@@ -187,3 +187,19 @@ test("with the keys alone: a role is chosen, and a member removed, and the focus
   await page.getByRole("dialog").waitFor({ state: "detached" })
   await page.getByRole("region", { name: "Members" }).and(page.locator(":focus")).waitFor()
 })
+
+test("who switches to an account that took the role away meanwhile is told, and is not offered it again", async () => {
+  const owner = await named("fifth@example.com")
+  const person = await named("late@example.com")
+  await join(owner, person, "late@example.com", "viewer")
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await visit.open("/")
+  await page.getByRole("button", { name: "Account: late@example.com" }).click()
+  const choice = page.getByRole("button", { name: "fifth@example.com" }).filter({ visible: true })
+  await choice.waitFor()
+  await send(owner, "DELETE", `/account/members/${person.accountId}`)
+  await choice.click()
+  await page.getByText("The account could not be switched to. You may be no member of it any more.").waitFor()
+  await choice.waitFor({ state: "detached" })
+})

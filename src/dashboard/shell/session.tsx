@@ -11,6 +11,7 @@ import { Link } from "wouter"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations } from "../api/browser.ts"
 import { type Account, accountQuery, breakerQuery, lookAt, membershipsQuery, useChange } from "../api/queries.ts"
+import { useToasts } from "../components/feedback.tsx"
 import { useBreakerText } from "../components/spending.tsx"
 import { useFormat } from "../i18n/language.tsx"
 import { useRoleText } from "./text.ts"
@@ -66,8 +67,6 @@ function remember(signedIn: boolean): void {
   else localStorage.removeItem(SIGNED_IN)
 }
 
-const wasSignedIn = () => localStorage.getItem(SIGNED_IN) !== null
-
 interface SessionProviderProps {
   readonly children: ReactNode
   /** Shown while the session is being checked, and when that fails. */
@@ -122,7 +121,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     window.addEventListener("storage", heard)
     return () => window.removeEventListener("storage", heard)
   }, [ended])
-  const isLost = signedOut && wasSignedIn()
+  const isLost = signedOut && localStorage.getItem(SIGNED_IN) !== null
   const session = useMemo<Session>(
     () => ({ account, isLost, signedIn, signOut, ended }),
     [account, isLost, signedIn, signOut, ended],
@@ -133,10 +132,19 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
 }
 
 /** Loads the page anew, so that nothing of the account before is left on it. */
-const useSwitch = () => useChange({ mutationFn: lookAt, onSuccess: () => location.assign("/dashboard/") })
+function useSwitch() {
+  const text = useRoleText()
+  const toasts = useToasts()
+  const client = useQueryClient()
+  return useChange({
+    mutationFn: lookAt,
+    onSuccess: () => location.assign("/dashboard/"),
+    onError: () => toasts.failed(text.notSwitched),
+    onSettled: () => client.invalidateQueries(membershipsQuery),
+  })
+}
 
 /** In the menu of the account. */
-
 export function AccountSwitcher() {
   const text = useRoleText()
   const { account } = useSession()
