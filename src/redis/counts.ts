@@ -94,6 +94,15 @@ export class RedisCounts implements WindowCounts {
     void this.#connect()
   }
 
+  /** Resolves once it is exact, or is not soon. Who takes calls before admits its share beside what others count together. */
+  async untilExact(): Promise<void> {
+    const { clock } = this.#terms
+    const { connectMs, answerMs, tellingMs } = this.#waits
+    const sinceMs = clock.running()
+    const mostMs = () => connectMs + answerMs + (this.#state === "telling" ? tellingMs : 0)
+    while (this.#state !== "exact" && clock.running() - sinceMs < mostMs()) await sleep(clock, 20)
+  }
+
   stop(): void {
     this.#stopped = true
     this.#leave()

@@ -28,6 +28,7 @@ import { type SpendingAlertStore, spendingAlertStore } from "../store/alerts.ts"
 import { openTracing } from "../traces/tracing.ts"
 import { PageOrigins } from "../accounts/keys.ts"
 import { pageOriginStore } from "../store/live-keys.ts"
+import type { RedisCounts } from "../redis/counts.ts"
 import { openAccounts, type People } from "./accounts.ts"
 import { openGateway, type ServerOptions } from "./gateway.ts"
 
@@ -38,6 +39,7 @@ export interface Parts extends People {
   readonly log: Log
   readonly store: Store
   readonly gateway: Gateway
+  readonly counts: RedisCounts | undefined
   /** The listener's address. The system may choose the port, so it is known only once the gateway listens. */
   readonly listens: { port: number }
   readonly payments: Payments
@@ -171,6 +173,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
     log,
     store,
     gateway,
+    counts,
     ...people,
     listens,
     payments,

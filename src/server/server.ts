@@ -72,6 +72,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const app = routes(parts)
   await store.process.serve()
   await gateway.followShare()
+  await parts.counts?.untilExact()
 
   let handingOver = false
   const edge = {
