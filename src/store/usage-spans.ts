@@ -151,7 +151,7 @@ export const lastCalls = (sql: Sql, accountId: string, keys: ReturnType<Sql>) =>
   ) u group by 1`
 
 /** Sums the days and months that are over, a few accounts in each statement. */
-export async function sumUsageSpans(database: Database, accounts = ACCOUNTS): Promise<void> {
+export async function sumUsageSpans(database: Pick<Database, "run">, accounts = ACCOUNTS): Promise<void> {
   let last: { readonly since: string | null; readonly account: string } = { since: null, account: "" }
   for (let n = 0; n < MOST_STATEMENTS; n++) {
     const [row] = await database.run(

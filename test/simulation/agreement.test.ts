@@ -135,6 +135,7 @@ const NOT_SIMULATED: readonly string[] = [
   "profit_account_days",
   "profit_account_months",
   "customer_days",
+  "model_customers",
   "call_hours",
   "archives",
 ]
