@@ -107,7 +107,7 @@ function enter(actors: Actors, run: RunRequest, terms: HoldOfRun): MaybePromise<
   return andThen(actors.runs.enter({ ...run, budget: undefined }), (found) => {
     if (found instanceof Failure) return found
     if (found.kind !== "unknown") return actors.runs.enter(run)
-    // Refused by itself it is there all the same, with a receipt, and nothing is asked that would be asked after it.
+    // A run that cannot pay the call is made all the same, with a receipt. Ceilings come after runs, so they are not asked.
     const ofRun = budget < terms.least ? new Failure("quota.run_limit_exceeded") : undefined
     const asked = ofRun === undefined ? terms : { ...terms, breakers: [] }
     return andThen(payable(actors, run, asked), (refusal) =>

@@ -195,7 +195,7 @@ const ofSums = (
   contradictions: contradictions({ records, sums }),
 })
 
-/** What is summed later stands of what is summed, and of which nothing came since. */
+/** Sums that a chore makes are compared where they are made, and where nothing has come later. */
 export const claimsOfSums: readonly Claim[] = [
   ofSums("usage_hours", "the sums by the hour are those of the records", hoursOf, RECORDS, keptOf("usage_hours")),
   // Costs are no money of anybody's account. Records of before there were members are in no sum.

@@ -94,7 +94,7 @@ export class RedisCounts implements WindowCounts {
     void this.#connect()
   }
 
-  /** Resolves once it is exact, or is not soon. Who takes calls before admits its share beside what others count together. */
+  /** Resolves once it is exact, or will not be soon. A process that takes calls before admits its share beside what others count together. */
   async untilExact(): Promise<void> {
     const { clock } = this.#terms
     const { connectMs, answerMs, tellingMs } = this.#waits

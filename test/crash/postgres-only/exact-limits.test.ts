@@ -70,8 +70,11 @@ describe.skipIf(noRedis !== undefined)("three processes", () => {
     const customer = await gateways[0]!.customer(100_000, { requests_per_minute: 10 })
     expect(await calls(10, customer)).toEqual({ served: 10, others: new Set() })
     const started = await house.start()
-    expect(await calls(10, customer, [started])).toEqual({ served: 0, others: new Set([429]) })
-    await started.stop()
+    try {
+      expect(await calls(10, customer, [started])).toEqual({ served: 0, others: new Set([429]) })
+    } finally {
+      await started.stop()
+    }
   }, 60_000)
 
   test("serve no more than the limit while it is away and after it is back, and nobody hears an error", async () => {
