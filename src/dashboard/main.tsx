@@ -1,6 +1,6 @@
 /** The whole dashboard: session, language, page, and the frame without navigation of the pages for visitors. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query"
-import { type ReactNode, StrictMode, Suspense } from "react"
+import { type ReactNode, StrictMode, useEffect } from "react"
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
@@ -8,12 +8,12 @@ import { Live } from "./api/live.ts"
 import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
 import { LegalLinks, addFonts, applyTheme, Logo, LanguageSwitch, PreferredLanguage } from "./shell/appearance.tsx"
 import { ButtonLink } from "./components/button.tsx"
-import { EmptyState, ErrorState, Skeleton, ToastProvider } from "./components/feedback.tsx"
+import { EmptyState, ErrorState, Skeleton, ToastProvider, useCode } from "./components/feedback.tsx"
 import { TimeZoneContext, useTimeZone, useLanguage } from "./i18n/language.tsx"
 import { type DashboardPage, pages } from "./pages.tsx"
 import { CrashBoundary } from "./shell/notices.tsx"
 import { useRoleText, useShellText } from "./shell/text.ts"
-import { SessionProvider, useSession } from "./shell/session.tsx"
+import { SessionProvider, useSession, wasSignedIn } from "./shell/session.tsx"
 import { Shell } from "./shell/shell.tsx"
 
 /** When a session has ended, the next query fails. Then the account is refetched; a visitor had no session. */
@@ -55,8 +55,24 @@ export const App = () => (
 const Waiting = () => (
   <main className="waiting">
     <Skeleton lines={4} />
+    <Switch>
+      {pages.map((page) => (
+        <Route key={page.path} path={page.path}>
+          <Ahead page={page} />
+        </Route>
+      ))}
+    </Switch>
   </main>
 )
+
+/** The code of the page comes beside the account, unless it is only for somebody signed in and nobody was. */
+function Ahead({ page: { access, code } }: { readonly page: DashboardPage }) {
+  const isLikely = access === "visitor" || access === "anyone" || wasSignedIn()
+  useEffect(() => {
+    if (isLikely) code.fetchAhead()
+  }, [isLikely, code])
+  return null
+}
 
 function Frame() {
   const { account } = useSession()
@@ -67,9 +83,16 @@ function Frame() {
   const page = (
     <Around>
       <CrashBoundary place={path}>
-        <Suspense fallback={<Skeleton lines={6} />}>
-          <Pages />
-        </Suspense>
+        <Switch>
+          {pages.map((page) => (
+            <Route key={page.path} path={page.path}>
+              <Admitted page={page} />
+            </Route>
+          ))}
+          <Route>
+            <NotFound />
+          </Route>
+        </Switch>
       </CrashBoundary>
     </Around>
   )
@@ -81,21 +104,8 @@ function Frame() {
   )
 }
 
-const Pages = () => (
-  <Switch>
-    {pages.map((page) => (
-      <Route key={page.path} path={page.path}>
-        <Admitted page={page} />
-      </Route>
-    ))}
-    <Route>
-      <NotFound />
-    </Route>
-  </Switch>
-)
-
 /** The page, or a redirect for somebody who may not see it. */
-function Admitted({ page: { access, may, component: Content } }: { readonly page: DashboardPage }) {
+function Admitted({ page: { access, may, code } }: { readonly page: DashboardPage }) {
   const { account } = useSession()
   const [path] = useLocation()
   const search = useSearch()
@@ -110,11 +120,16 @@ function Admitted({ page: { access, may, component: Content } }: { readonly page
   if (may !== undefined && account?.may.includes(may) === false) return <RoleNeeded role={account.member_role} />
   return access === "operator" ? (
     <SecondFactorGate>
-      <Content />
+      <Content code={code} />
     </SecondFactorGate>
   ) : (
-    <Content />
+    <Content code={code} />
   )
+}
+
+function Content({ code }: Pick<DashboardPage, "code">) {
+  const Page = useCode(code)
+  return Page === undefined ? <Skeleton lines={6} /> : <Page />
 }
 
 /** Operators set up a second factor before they see anything of their pages. */

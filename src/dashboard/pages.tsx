@@ -13,9 +13,9 @@ import {
   ShieldCheck,
   Wallet,
 } from "lucide-react"
-import { type ComponentType, lazy, type ReactNode } from "react"
+import type { ComponentType, ReactNode } from "react"
 import type { Account } from "./api/queries.ts"
-import { NotLoaded } from "./shell/notices.tsx"
+import { Code } from "./components/feedback.tsx"
 import type { ShellText } from "./shell/text.ts"
 
 export interface DashboardPage {
@@ -23,7 +23,7 @@ export interface DashboardPage {
   readonly path: string
   /** `customer` and `operator` pages need a session, `visitor` pages need none to exist, `anyone` pages do not care. */
   readonly access: "customer" | "operator" | "visitor" | "anyone"
-  readonly component: ComponentType
+  readonly code: Code<ComponentType>
   /** What a member's role must allow to open it. */
   readonly may?: Account["may"][number]
   /** Alone in the middle, as all that is for visitors. */
@@ -36,13 +36,7 @@ export interface DashboardPage {
   }
 }
 
-/** Code that is fetched when the page is first opened. */
-const page = (load: () => Promise<{ readonly default: ComponentType }>) =>
-  lazy(() =>
-    load().catch((cause: unknown) => {
-      throw new NotLoaded("the page's code", { cause })
-    }),
-  )
+const page = (load: () => Promise<{ readonly default: ComponentType }>) => new Code(async () => (await load()).default)
 
 /** Reached from the operator's overview, and shown under its place in the navigation. */
 const operatorPages = [
@@ -63,97 +57,97 @@ export const pages: readonly DashboardPage[] = [
   {
     path: "/",
     access: "customer",
-    component: page(() => import("./pages/home/page.tsx")),
+    code: page(() => import("./pages/home/page.tsx")),
     navigation: { label: "home", icon: <House />, phone: true },
   },
   {
     path: "/quick-start",
     access: "customer",
-    component: page(() => import("./pages/quick-start/page.tsx")),
+    code: page(() => import("./pages/quick-start/page.tsx")),
     navigation: { label: "quickStart", icon: <BookOpen /> },
   },
   {
     path: "/keys",
     access: "customer",
-    component: page(() => import("./pages/keys/page.tsx")),
+    code: page(() => import("./pages/keys/page.tsx")),
     navigation: { label: "keys", icon: <KeyRound />, phone: true },
   },
   {
     path: "/usage",
     access: "customer",
-    component: page(() => import("./pages/usage/page.tsx")),
+    code: page(() => import("./pages/usage/page.tsx")),
     navigation: { label: "usage", icon: <ChartColumn />, phone: true },
   },
   {
     path: "/wallet",
     access: "customer",
     may: "books",
-    component: page(() => import("./pages/wallet/page.tsx")),
+    code: page(() => import("./pages/wallet/page.tsx")),
     navigation: { label: "wallet", icon: <Wallet />, phone: true },
   },
   {
     path: "/wallet/statement",
     access: "customer",
     may: "books",
-    component: page(() => import("./pages/wallet/statement.tsx")),
+    code: page(() => import("./pages/wallet/statement.tsx")),
   },
   {
     path: "/wallet/:id",
     access: "customer",
     may: "books",
-    component: page(() => import("./pages/wallet/payment-page.tsx")),
+    code: page(() => import("./pages/wallet/payment-page.tsx")),
   },
   {
     path: "/wallet/:id/receipt",
     access: "customer",
     may: "books",
-    component: page(async () => ({ default: (await import("./pages/wallet/payment-page.tsx")).ReceiptPage })),
+    code: page(async () => ({ default: (await import("./pages/wallet/payment-page.tsx")).ReceiptPage })),
   },
   {
     path: "/playground",
     access: "customer",
     may: "build",
-    component: page(() => import("./pages/playground/page.tsx")),
+    code: page(() => import("./pages/playground/page.tsx")),
     navigation: { label: "playground", icon: <MessageSquare /> },
   },
   {
     path: "/models",
     access: "anyone",
-    component: page(() => import("./pages/models/page.tsx")),
+    code: page(() => import("./pages/models/page.tsx")),
     navigation: { label: "models", icon: <Boxes />, phone: true },
   },
   {
     path: "/settings",
     access: "customer",
-    component: page(() => import("./pages/settings/page.tsx")),
+    code: page(() => import("./pages/settings/page.tsx")),
     navigation: { label: "settings", icon: <Settings /> },
   },
   {
     path: "/operator",
     access: "operator",
-    component: page(() => import("./pages/operator/overview.tsx")),
+    code: page(() => import("./pages/operator/overview.tsx")),
     navigation: { label: "operator", icon: <ShieldCheck /> },
   },
-  ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, component: page(load) })),
-  { path: "/sign-in", access: "visitor", component: page(() => import("./pages/auth/sign-in.tsx")) },
-  { path: "/sign-up", access: "visitor", component: page(() => import("./pages/auth/sign-up.tsx")) },
-  { path: "/forgotten-password", access: "visitor", component: page(() => import("./pages/auth/forgotten.tsx")) },
+  ...operatorPages.map(([path, load]) => ({ path, access: "operator" as const, code: page(load) })),
+  { path: "/sign-in", access: "visitor", code: page(() => import("./pages/auth/sign-in.tsx")) },
+  { path: "/sign-up", access: "visitor", code: page(() => import("./pages/auth/sign-up.tsx")) },
+  { path: "/forgotten-password", access: "visitor", code: page(() => import("./pages/auth/forgotten.tsx")) },
   {
     path: "/reset-password",
     access: "anyone",
     bare: true,
-    component: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ResetPage })),
+    code: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ResetPage })),
   },
   {
     path: "/join",
     access: "anyone",
     bare: true,
-    component: page(async () => ({ default: (await import("./pages/auth/sign-up.tsx")).JoinPage })),
+    code: page(async () => ({ default: (await import("./pages/auth/sign-up.tsx")).JoinPage })),
   },
   {
     path: "/prove-email",
     access: "customer",
     bare: true,
-    component: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ProvePage })),
+    code: page(async () => ({ default: (await import("./pages/auth/forgotten.tsx")).ProvePage })),
   },
 ]

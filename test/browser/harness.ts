@@ -184,9 +184,13 @@ export class Visit implements AsyncDisposable {
 
   /** Waits until nothing on the page says that it is still loading. */
   async settled(): Promise<void> {
-    await this.page.locator("h1").first().waitFor()
-    await this.page.waitForFunction(() => document.querySelector(".skeleton, [aria-busy=true]") === null)
-    await this.page.evaluate(() => document.fonts.ready.then(() => true))
+    // Looked at within the page, at each frame: a locator is looked for twice a second.
+    await this.page.waitForFunction(
+      () =>
+        document.querySelector("h1")?.checkVisibility() === true &&
+        document.querySelector(".skeleton, [aria-busy=true]") === null &&
+        document.fonts.status === "loaded",
+    )
   }
 
   /** Axe finds nothing serious or critical. A failure names each finding and its elements. */

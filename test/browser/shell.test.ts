@@ -34,6 +34,42 @@ test("a change of page puts the focus on the new one and names the tab after it"
   expect(await visit.page.getByRole("link", { name: "Models" }).getAttribute("aria-current")).toBe("page")
 })
 
+test("the code of a page comes beside the account, and of another one when its link is pointed at", async () => {
+  await using visit = await world.visit({ person })
+  await visit.open("/models")
+  const asked = () =>
+    visit.page.evaluate(
+      () => performance.getEntriesByType("resource").filter(({ name }) => /\/page-\w+\.js$/.test(name)).length,
+    )
+  const before = await asked()
+  await visit.page.getByRole("link", { name: "Wallet", exact: true }).first().hover()
+  await eventually(async () => expect(await asked()).toBe(before + 1))
+  // Whoever was signed in here most likely still is.
+  const code = visit.page.waitForRequest(/\/page-\w+\.js$/)
+  await visit.page.route(/\/account$/, async (route) => {
+    await code
+    await route.continue()
+  })
+  await visit.open("/keys")
+})
+
+test("a page is there as soon as its code is: what waits for it is not kept on the page", async () => {
+  await using visit = await world.visit({ person })
+  // A clock that stands still, and is set forward by hand: React keeps the fallback of a `Suspense` for 300 ms.
+  await visit.page.clock.install()
+  await visit.page.clock.pauseAt(Date.now() + 60_000)
+  const asked: string[] = []
+  visit.page.on("request", (request) => asked.push(request.url()))
+  await visit.page.goto(`${world.gateway.url}/dashboard/keys`)
+  const hasAsked = () => asked.some((url) => url.startsWith(`${world.gateway.url}/keys`))
+  for (let ms = 0; ms < 250 && !hasAsked(); ms += 10) {
+    await visit.page.clock.runFor(10)
+    // The gateway answers meanwhile, in the time of everybody else.
+    await Bun.sleep(100)
+  }
+  expect(hasAsked()).toBe(true)
+})
+
 test("a chosen theme is there again after a reload", async () => {
   await using visit = await world.visit({ person, theme: "light" })
   await visit.open("/")

@@ -18,6 +18,65 @@ export function Skeleton({ lines = 1 }: { readonly lines?: number }) {
   )
 }
 
+/** The code of a page could not be had: the network or the gateway is away, or a newer version has other files. */
+export class NotLoaded extends Error {
+  override readonly name = "NotLoaded"
+}
+
+/** Code that is fetched when it is first wanted, and then kept. */
+export class Code<Content> {
+  /** Undefined until it is there. */
+  content: Content | undefined
+  readonly #load: () => Promise<Content>
+  #coming: Promise<void> | undefined
+
+  constructor(load: () => Promise<Content>) {
+    this.#load = load
+  }
+
+  /** Throws `NotLoaded`. */
+  fetch(): Promise<void> {
+    return (this.#coming ??= this.#load().then(
+      (content) => void (this.content = content),
+      (cause: unknown) => {
+        throw new NotLoaded("code of the page", { cause })
+      },
+    ))
+  }
+
+  /** So that it is there when it is wanted. */
+  fetchAhead(): void {
+    // Whoever wants it hears of the failure.
+    this.fetch().catch(() => undefined)
+  }
+}
+
+/**
+ * The code, or undefined while it is on its way; throws where it could not be had. `Suspense` would keep what is shown meanwhile on the page
+ * for 300 ms however soon the code is there (`FALLBACK_THROTTLE_MS` of React), and only then would the page ask for its data.
+ */
+export function useCode<Content>(code: Code<Content>): Content | undefined {
+  const [, setThere] = useState(code.content !== undefined)
+  const [failure, setFailure] = useState<unknown>()
+  useEffect(() => {
+    let isShown = true
+    code.fetch().then(
+      () => isShown && setThere(true),
+      (error: unknown) => isShown && setFailure(error),
+    )
+    return () => {
+      isShown = false
+    }
+  }, [code])
+  if (failure !== undefined) throw failure
+  return code.content
+}
+
+const chart = new Code(async () => (await import("./chart.tsx")).default)
+
+/** `Chart`, which is large and so not among what each page loads. */
+export const useChart = () => useCode(chart)
+
 interface StaleProps {
   /** What the content is of, in words, while what was asked for is loading; undefined when the content is that. */
   readonly of: string | undefined

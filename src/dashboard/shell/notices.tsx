@@ -10,7 +10,7 @@ import { api, unwrap } from "../api/client.ts"
 import { useConnection } from "../api/live.ts"
 import { aboutQuery, accountQuery, priceChangesQuery, useChange } from "../api/queries.ts"
 import { Button, ContactLink } from "../components/button.tsx"
-import { EmptyState, useLate } from "../components/feedback.tsx"
+import { EmptyState, NotLoaded, useLate } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { texts, useFormat } from "../i18n/language.tsx"
 import { AccountPaused, LookedAt, Notice, Unusual, useIsOwn, useMay, useSession } from "./session.tsx"
@@ -154,11 +154,6 @@ export class CrashBoundary extends Component<CrashBoundaryProps, CrashState> {
 interface CrashState {
   readonly crashedAt: string | undefined
   readonly error: unknown
-}
-
-/** The code of a page could not be had: the network or the gateway is away, or a newer version has other files. */
-export class NotLoaded extends Error {
-  override readonly name = "NotLoaded"
 }
 
 const LOOK_MS = 2_000

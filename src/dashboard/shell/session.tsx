@@ -67,6 +67,9 @@ function remember(signedIn: boolean): void {
   else localStorage.removeItem(SIGNED_IN)
 }
 
+/** Whether there ought to be a session. */
+export const wasSignedIn = (): boolean => localStorage.getItem(SIGNED_IN) !== null
+
 interface SessionProviderProps {
   readonly children: ReactNode
   /** Shown while the session is being checked, and when that fails. */
@@ -121,7 +124,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     window.addEventListener("storage", heard)
     return () => window.removeEventListener("storage", heard)
   }, [ended])
-  const isLost = signedOut && localStorage.getItem(SIGNED_IN) !== null
+  const isLost = signedOut && wasSignedIn()
   const session = useMemo<Session>(
     () => ({ account, isLost, signedIn, signOut, ended }),
     [account, isLost, signedIn, signOut, ended],

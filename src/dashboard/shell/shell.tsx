@@ -85,12 +85,18 @@ function SideBar() {
   )
 }
 
-function NavigationLink({ page: { path, navigation } }: { readonly page: DashboardPage }) {
+function NavigationLink({ page: { path, navigation, code } }: { readonly page: DashboardPage }) {
   const text = useShellText()
   const [here] = useRoute(path === "/" ? "/" : `${path}/*?`)
   if (navigation === undefined) return null
   return (
-    <Link href={path} className="navigation-link" aria-current={here ? "page" : undefined}>
+    <Link
+      href={path}
+      className="navigation-link"
+      aria-current={here ? "page" : undefined}
+      onPointerEnter={() => code.fetchAhead()}
+      onFocus={() => code.fetchAhead()}
+    >
       {navigation.icon}
       <span>{text.navigation[navigation.label]}</span>
     </Link>

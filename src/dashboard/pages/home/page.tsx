@@ -1,13 +1,12 @@
 /** The first page: the balance, the spending, the latest calls, and what to do next. It follows the account live. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Activity, ChevronRight, Circle, CircleCheck, Zap } from "lucide-react"
-import { lazy, Suspense } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { priceChangesQuery } from "../../api/queries.ts"
 import { ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { EmptyState, ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
@@ -15,8 +14,6 @@ import { dayIn, daysOf, lastDays } from "../../i18n/figures.ts"
 import { PriceChanges } from "../../shell/notices.tsx"
 import { useAccount, useMay } from "../../shell/session.tsx"
 import { useHomeText } from "./text.ts"
-
-const Chart = lazy(() => import("../../components/chart.tsx"))
 
 export default function HomePage() {
   const text = useHomeText()
@@ -51,7 +48,9 @@ export default function HomePage() {
       <Numbers />
       <Card title={text.spend}>
         <div className="home-chart">
-          {days.data !== undefined ? (
+          {days.data?.every(({ chargeMicro }) => chargeMicro === 0) ? (
+            <EmptyState icon={<Activity />} title={text.noSpend} />
+          ) : days.data !== undefined ? (
             <SpendChart days={days.data} />
           ) : days.error ? (
             <ErrorState error={days.error} retry={days.refetch} />
@@ -68,19 +67,16 @@ export default function HomePage() {
 function SpendChart({ days }: { readonly days: readonly Day[] }) {
   const text = useHomeText()
   const format = useFormat()
-  if (days.every(({ chargeMicro }) => chargeMicro === 0)) {
-    return <EmptyState icon={<Activity />} title={text.noSpend} />
-  }
+  const Chart = useChart()
+  if (Chart === undefined) return <Skeleton lines={5} />
   return (
-    <Suspense fallback={<Skeleton lines={5} />}>
-      <Chart
-        caption={text.spend}
-        kind="bars"
-        labels={days.map(({ day }) => format.day(`${day}T12:00:00Z`))}
-        series={[{ name: text.spendSeries, values: days.map(({ chargeMicro }) => chargeMicro) }]}
-        format={(micro) => format.rupiah(Math.round(micro))}
-      />
-    </Suspense>
+    <Chart
+      caption={text.spend}
+      kind="bars"
+      labels={days.map(({ day }) => format.day(`${day}T12:00:00Z`))}
+      series={[{ name: text.spendSeries, values: days.map(({ chargeMicro }) => chargeMicro) }]}
+      format={(micro) => format.rupiah(Math.round(micro))}
+    />
   )
 }
 

@@ -1,18 +1,15 @@
 /** What became of the members of pools: the share of errors by the hour, and what happened, of one member or of all. */
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { History } from "lucide-react"
-import { lazy, Suspense } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { EmptyState, ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { type Format, useFormat } from "../../i18n/language.tsx"
 import { useBackendsText } from "./text.ts"
 import { at, useList, useParameter } from "./frame.tsx"
-
-const Chart = lazy(() => import("../../components/chart.tsx"))
 
 const HOUR_MS = 3_600_000
 const HOURS = 7 * 24
@@ -67,10 +64,11 @@ function Hours({ member }: { readonly member: string }) {
   const text = useBackendsText().history
   const format = useFormat()
   const { data: hours, error, refetch } = useQuery(hoursQuery(member))
+  const Chart = useChart()
   return (
     <Card title={text.hours}>
       <div className="operator-history-charts">
-        {hours === undefined ? (
+        {hours === undefined || Chart === undefined ? (
           error ? (
             <ErrorState error={error} retry={refetch} />
           ) : (
@@ -79,20 +77,18 @@ function Hours({ member }: { readonly member: string }) {
         ) : hours.data.length === 0 ? (
           <EmptyState icon={<History />} title={text.noTries} />
         ) : (
-          <Suspense fallback={<Skeleton lines={9} />}>
-            {chartsOf(hours.data, text).map(({ title, values, first, isTime, ...chart }) => (
-              <section key={title} aria-label={title}>
-                <h3>{title}</h3>
-                <Chart
-                  {...chart}
-                  caption={title}
-                  labels={values.map((_, step) => hourOf(first + step * HOUR_MS, format))}
-                  format={isTime ? format.duration : format.percent}
-                  kind="bars"
-                />
-              </section>
-            ))}
-          </Suspense>
+          chartsOf(hours.data, text).map(({ title, values, first, isTime, ...chart }) => (
+            <section key={title} aria-label={title}>
+              <h3>{title}</h3>
+              <Chart
+                {...chart}
+                caption={title}
+                labels={values.map((_, step) => hourOf(first + step * HOUR_MS, format))}
+                format={isTime ? format.duration : format.percent}
+                kind="bars"
+              />
+            </section>
+          ))
         )}
       </div>
     </Card>

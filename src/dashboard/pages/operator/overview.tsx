@@ -1,18 +1,16 @@
 /** The state of the business: figures of a period, and of the current moment. Refetched by itself. */
 import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
-import { lazy, type ReactNode, Suspense } from "react"
+import type { ReactNode } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { DataTable } from "../../components/data-table.tsx"
 import { DateRange } from "../../components/date-field.tsx"
-import { ErrorState, Skeleton } from "../../components/feedback.tsx"
+import { ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { type CallStatus, Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { dayCount, type Days, daysOf } from "../../i18n/figures.ts"
 import { OperatorPage, useDays } from "./frame.tsx"
 import { useOverviewText } from "./text.ts"
-
-const Chart = lazy(() => import("../../components/chart.tsx"))
 
 export default function OverviewPage() {
   const text = useOverviewText()
@@ -38,7 +36,8 @@ function OverTime({ days }: { readonly days: Days }) {
   const text = useOverviewText()
   const format = useFormat()
   const { data, error, refetch } = useQuery(daysQuery(days))
-  if (data === undefined) {
+  const Chart = useChart()
+  if (data === undefined || Chart === undefined) {
     return (
       <Card title={text.overTime}>
         <div className="operator-over-time">
@@ -76,18 +75,16 @@ function OverTime({ days }: { readonly days: Days }) {
   return (
     <Card title={text.overTime}>
       <div className="operator-over-time">
-        <Suspense fallback={<Skeleton lines={9} />}>
-          {charts.map(({ title, ...chart }) => (
-            <section key={title} aria-label={title}>
-              <h3>{title}</h3>
-              <Chart
-                {...chart}
-                caption={`${title}, ${text.overTime}`}
-                labels={all.map(({ day }) => format.day(`${day}T12:00:00Z`))}
-              />
-            </section>
-          ))}
-        </Suspense>
+        {charts.map(({ title, ...chart }) => (
+          <section key={title} aria-label={title}>
+            <h3>{title}</h3>
+            <Chart
+              {...chart}
+              caption={`${title}, ${text.overTime}`}
+              labels={all.map(({ day }) => format.day(`${day}T12:00:00Z`))}
+            />
+          </section>
+        ))}
       </div>
     </Card>
   )

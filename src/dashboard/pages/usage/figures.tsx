@@ -1,9 +1,9 @@
 /** The figures of the range: over time, in total or by group; by model, key or format; and its errors by code. */
 import { useQuery, keepPreviousData } from "@tanstack/react-query"
 import { Activity, CircleCheck } from "lucide-react"
-import { lazy, Suspense, useMemo, useState } from "react"
+import { useMemo, useState } from "react"
 import { type Column, DataTable, type Sorting } from "../../components/data-table.tsx"
-import { EmptyState, Skeleton, Stale } from "../../components/feedback.tsx"
+import { EmptyState, Skeleton, Stale, useChart } from "../../components/feedback.tsx"
 import { Choice, SelectField } from "../../components/form.tsx"
 import { Card, Tabs } from "../../components/layout.tsx"
 import { callFormat, Money } from "../../components/values.tsx"
@@ -22,8 +22,6 @@ import { useUsageText } from "./text.ts"
 import { type AddressedView, mayShowHours, type Show, shows, type Split, splits } from "./address.ts"
 import { beforeSeries, splitSeries, stepLabel, stepsOf, unitOf, wholeSeries, cacheShare, inputOf } from "./series.ts"
 
-const Chart = lazy(() => import("../../components/chart.tsx"))
-
 type ChartCardProps = Pick<AddressedView, "view" | "change" | "zoom"> & {
   readonly series: Series | undefined
   /** What the series is of, while another one is loading. */
@@ -33,6 +31,8 @@ type ChartCardProps = Pick<AddressedView, "view" | "change" | "zoom"> & {
 /** One of the figures over time, in total or by group. */
 export function ChartCard({ view, change, zoom, series, staleOf }: ChartCardProps) {
   const text = useUsageText()
+  // It comes beside the figures.
+  useChart()
   // What is drawn is told by the answer that is there, which may still be that of the view before.
   const before = useQuery({ ...seriesBeforeQuery(series?.of ?? view), enabled: series !== undefined }).data
   return (
@@ -92,6 +92,7 @@ function Drawn({ show, series, before, zoom }: DrawnProps) {
   const format = useFormat()
   const { data, of, split_by: split } = series
   const names = useSeriesNames(show, of.split)
+  const Chart = useChart()
   const { steps, labels, drawn } = useMemo(() => {
     const axis = stepsOf(of)
     return {
@@ -113,19 +114,18 @@ function Drawn({ show, series, before, zoom }: DrawnProps) {
   if (drawn.every(({ values }) => values.every((value) => value === null || value === 0))) {
     return <EmptyState icon={<Activity />} title={show === "latency" ? text.noTimes : text.nothing} />
   }
+  if (Chart === undefined) return <Skeleton lines={6} />
   return (
-    <Suspense fallback={<Skeleton lines={6} />}>
-      <Chart
-        caption={text.captions[show]}
-        kind={BARS.includes(show) ? "bars" : "lines"}
-        labels={labels}
-        series={drawn}
-        total={text.total}
-        before={past}
-        format={unit}
-        onZoom={choose}
-      />
-    </Suspense>
+    <Chart
+      caption={text.captions[show]}
+      kind={BARS.includes(show) ? "bars" : "lines"}
+      labels={labels}
+      series={drawn}
+      total={text.total}
+      before={past}
+      format={unit}
+      onZoom={choose}
+    />
   )
 }
 
