@@ -10,7 +10,7 @@ import { reconcileBooks } from "../reconcile.ts"
 import { BESIDE_DATABASE } from "../store/archives.ts"
 import { copyDatabase } from "../store/embedded/open.ts"
 import { sync, syncAll, lockDataDirectory } from "../store/embedded/database-files.ts"
-import { hostsOf, isEscaped } from "../store/hosts.ts"
+import { withoutPassword } from "../store/hosts.ts"
 import { Servers } from "../store/servers.ts"
 import { command, CommandFailure, configuration, progress } from "./command.ts"
 
@@ -194,18 +194,6 @@ async function run(program: string, args: readonly string[], url: string): Promi
   })
   const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
   if (code !== 0) throw new CommandFailure(`${program} failed:\n${complaint.trim()}`)
-}
-
-function withoutPassword(url: string): { readonly address: string; readonly password: string | undefined } {
-  const [, before = "", user = "", password, rest = ""] =
-    /^(postgres(?:ql)?:\/\/)([^:@/?#]*)(?::([^/?#]*))?(@[^@/?#]*(?:[/?].*)?)$/.exec(url) ?? []
-  // What cannot be read may have its password anywhere: that is said before it is another program's word.
-  if (rest === "" || !isEscaped(password ?? "")) hostsOf(url)
-  if (before === "" || rest === "") return { address: url, password: undefined }
-  return {
-    address: `${before}${user}${rest}`,
-    password: password === undefined ? undefined : decodeURIComponent(password),
-  }
 }
 
 const ANSWER_MS = 10_000

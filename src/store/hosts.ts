@@ -19,8 +19,9 @@ export class WrongHosts extends Error {
 const parts = /^(postgres(?:ql)?:\/\/)([^/?#]*@)?([^/?#]*)([^?#]*)(\?[^#]*)?$/
 
 const ESCAPES = "in a user or password write % as %25, / as %2F, ? as %3F, # as %23 and @ as %40"
+const UNESCAPED = `DATABASE_URL has a % in its user or password without two digits: ${ESCAPES}`
 
-export function isEscaped(text: string): boolean {
+function isEscaped(text: string): boolean {
   try {
     decodeURIComponent(text)
     return true
@@ -29,18 +30,54 @@ export function isEscaped(text: string): boolean {
   }
 }
 
+/** The address without its password, for another program's command line, and the password for its environment. Throws `WrongHosts`. */
+export function withoutPassword(url: string): { readonly address: string; readonly password: string | undefined } {
+  // What cannot be read may have its password anywhere.
+  hostsOf(url)
+  const [, scheme = "", before = "", authority = "", path = "", query = ""] = parts.exec(url) ?? []
+  const [, user = "", written] = /^([^:]*)(?::(.*))?@$/.exec(before) ?? []
+  const kept = parametersOf(query).filter((text) => nameOf(text) !== "password")
+  const password = parameterOf(query, "password") ?? (written && decodeURIComponent(written))
+  return {
+    address: `${scheme}${before && `${user}@`}${authority}${path}${kept.length > 0 ? `?${kept.join("&")}` : ""}`,
+    password,
+  }
+}
+
+/** Who connects, as it stands before a host. What libpq's parameters say goes before what stands there. */
+function credentials(before: string, query: string): string {
+  const [named, secret] = [parameterOf(query, "user"), parameterOf(query, "password")]
+  if (named === undefined && secret === undefined) return before
+  const [, user = "", password] = /^([^:]*)(?::(.*))?@$/.exec(before) ?? []
+  const known = secret === undefined ? password : encodeURIComponent(secret)
+  return `${named === undefined ? user : encodeURIComponent(named)}${known === undefined ? "" : `:${known}`}@`
+}
+
+const parametersOf = (query: string): string[] => query.slice(1).split("&").filter(Boolean)
+const nameOf = (parameter: string): string | undefined => [...new URLSearchParams(parameter).keys()][0]
+
+/** As libpq reads it: a + is no space, and the last of several counts. Throws `WrongHosts`. */
+function parameterOf(query: string, name: string): string | undefined {
+  const written = parametersOf(query)
+    .findLast((text) => nameOf(text) === name)
+    ?.replace(/^[^=]*=?/, "")
+  if (written !== undefined && !isEscaped(written)) throw new WrongHosts(UNESCAPED)
+  return written && decodeURIComponent(written)
+}
+
 /** One address for each server, in the order of the list. Throws `WrongHosts`. */
 export function hostsOf(url: string): string[] {
-  const [, scheme, user = "", authority = "", path = "", query = ""] = parts.exec(url) ?? []
+  const [, scheme, before = "", authority = "", path = "", query = ""] = parts.exec(url) ?? []
   if (scheme === undefined)
     throw new WrongHosts(
       /^postgres(?:ql)?:\/\//.test(url)
         ? `DATABASE_URL has a # in it: ${ESCAPES}`
         : "DATABASE_URL does not begin with postgres://",
     )
-  if (!isEscaped(user))
-    throw new WrongHosts(`DATABASE_URL has a % in its user or password without two digits: ${ESCAPES}`)
+  if (!isEscaped(before)) throw new WrongHosts(UNESCAPED)
+  const user = credentials(before, query)
   const parameters = new URLSearchParams(query)
+  for (const name of ["user", "password"]) parameters.delete(name)
   onlyPrimaries(parameters)
   const problem = tlsProblem(parameters)
   if (problem !== undefined) throw new WrongHosts(`DATABASE_URL: ${problem}`)
@@ -58,11 +95,13 @@ export function hostsOf(url: string): string[] {
       own.set("host", text)
       if (port) own.set("port", port)
     } else if (port) host = `${text}:${port}`
+    // Without a host an address has no place for a user.
+    else if (text === "" && before === "" && user !== "" && hosts.length === 1) host = "localhost"
     const rest = own.size > 0 ? `?${own.toString()}` : ""
     const address = `${scheme}${user}${host}${path}${rest}`
     const isWrong = (text === "" && hosts.length > 1) || !URL.canParse(address)
     // A password ended the host's part early, and what would be named as the host is its beginning.
-    if (isWrong && user === "" && `${path}${query}`.includes("@"))
+    if (isWrong && before === "" && `${path}${query}`.includes("@"))
       throw new WrongHosts(`DATABASE_URL has a / or ? before its host: ${ESCAPES}`)
     if (isWrong) throw new WrongHosts(`DATABASE_URL names the host ${JSON.stringify(host)}, which is no host and port`)
     return address
@@ -115,6 +154,8 @@ function tlsProblem(parameters: URLSearchParams): string | undefined {
     if (parameters.has(name) && !encrypts) return `${name} is for sslmode=require, verify-ca or verify-full`
   if (parameters.get("sslrootcert") === "system" && mode !== "verify-full")
     return "sslrootcert=system is for sslmode=verify-full alone"
+  if (parameters.has("sslpassword"))
+    return "sslpassword is not known: keep sslkey without a password, for its user alone"
   if (parameters.has("sslcert") !== parameters.has("sslkey")) return "sslcert and sslkey are for each other"
   return undefined
 }

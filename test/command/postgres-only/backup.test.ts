@@ -1,6 +1,6 @@
 /** Backups of a server's database: a dump by PostgreSQL's own program, with a manifest, restored into an empty database. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { appendFileSync, mkdtempSync, rmSync } from "node:fs"
+import { appendFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { openBooks } from "../../reconciliation/world.ts"
@@ -62,4 +62,42 @@ test("a server that is away leaves no half backup, and its password is not shown
   expect(unread.complaint).toContain("write % as %25")
   expect(unread.complaint).not.toContain("hunter2")
   expect((await loket({}, "restore", backup, "--check")).complaint).toContain("is no backup")
+})
+
+test("no word of another program's command line has a password, wherever the address has it", async () => {
+  const programs = join(scratch, "programs")
+  mkdirSync(programs)
+  const seen = join(scratch, "seen")
+  const tells = `#!/bin/sh\nfor each; do echo "$each" >> ${seen}; done\necho "in its environment: $PGPASSWORD" >> ${seen}\nexit 1\n`
+  for (const name of ["pg_dump", "pg_restore"]) writeFileSync(join(programs, name), tells, { mode: 0o755 })
+  // A process of its own, because where programs are is read when one starts.
+  const complaintOf = async (url: string, words: readonly string[]) => {
+    const env = { DATABASE_URL: url, PATH: `${programs}:${process.env["PATH"]}` }
+    const main = join(import.meta.dir, "../../../src/main.ts")
+    const child = Bun.spawn([process.execPath, main, ...words], { env, stdout: "ignore", stderr: "pipe" })
+    return await new Response(child.stderr).text()
+  }
+  const backup = join(scratch, "for-another")
+  expect((await loket({ DATABASE_URL: world.url }, "backup", backup)).code).toBe(0)
+  const other = await openPlace([])
+  try {
+    for (const has of [
+      (url: URL) => void (url.password = "hunter2"),
+      (url: URL) => url.searchParams.set("password", "hunter2"),
+    ]) {
+      for (const [place, words] of [
+        [world.url, ["backup", join(scratch, "not-made")]],
+        [other.url, ["restore", backup]],
+      ] as const) {
+        const url = new URL(place)
+        has(url)
+        rmSync(seen, { force: true })
+        expect(await complaintOf(url.href, words)).toMatch(/^pg_(?:dump|restore) failed:\n/)
+        const lines = readFileSync(seen, "utf8").trim().split("\n")
+        expect(lines.filter((line) => line.includes("hunter2"))).toEqual(["in its environment: hunter2"])
+      }
+    }
+  } finally {
+    await other.remove()
+  }
 })
