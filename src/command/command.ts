@@ -135,7 +135,7 @@ const isProblems = (file: object): file is CatalogueProblem[] => Array.isArray(f
 /** Works on the database that is there, beside whatever gateway runs on it. */
 export async function withDatabase<T>(work: (database: Database, config: Config) => Promise<T>): Promise<T> {
   const config = configuration()
-  const store = await openExisting(config)
+  const store = await progress("opening the database", openExisting(config))
   try {
     return await work(store.database, config)
   } catch (error) {

@@ -14,13 +14,14 @@ import {
   BESIDE_DATABASE,
 } from "../store/archives.ts"
 import { NotArchived } from "../store/archive-file.ts"
-import { type Database, openDatabase } from "../store/database.ts"
+import type { Connection } from "../store/connection.ts"
+import { type Database, isLost, notReached, openDatabase } from "../store/database.ts"
 import { hostName, hostsOf } from "../store/hosts.ts"
 import { migrate, schemaState } from "../store/migrate.ts"
 import { grantToRunningRole } from "../store/rights.ts"
 import { type MigrationPlan, planMigrations, rowsByTable } from "../store/migration-plan.ts"
 import { type Migration, migrations } from "../store/migrations/index.ts"
-import { isUnmade, mustExist, openPlace } from "../store/open.ts"
+import { isUnmade, mustExist, openPlace, type Place } from "../store/open.ts"
 import { copyWhole, isUnused, livingProcesses, type Whole } from "../store/whole.ts"
 import { command, CommandFailure, configuration, path, progress } from "./command.ts"
 
@@ -132,7 +133,7 @@ export const archiveCommand = () =>
       try {
         if (!place.isOurs) throw new CommandFailure("a running gateway has the embedded database: stop it first")
         if (until !== undefined) await migrate(place.servers)
-        const connection = await place.servers.connect({ timeoutMs: REACH_MS, statementTimeoutMs: 0 })
+        const connection = await connected(place)
         const { sql } = connection
         const directory = archivesIn(config.DATA_DIR)
         try {
@@ -226,10 +227,18 @@ async function copied(config: Config, target: Config): Promise<Whole> {
   return await progress("copying", copying, () => what)
 }
 
+/** For statements that take as long as they take. Throws `DatabaseUnavailable`, or what Postgres says of whom it refuses. */
+async function connected({ servers }: Place): Promise<Connection> {
+  const connecting = servers.connect({ timeoutMs: REACH_MS, statementTimeoutMs: 0 })
+  return await connecting.catch((error: unknown) => {
+    throw isLost(error) ? notReached(servers, error) : error
+  })
+}
+
 async function opened(config: Config) {
   const place = await openPlace(config)
   try {
-    const connection = await place.servers.connect({ timeoutMs: REACH_MS, statementTimeoutMs: 0 })
+    const connection = await connected(place)
     return {
       ...place,
       connection,

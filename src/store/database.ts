@@ -18,6 +18,12 @@ export class DatabaseUnavailable extends Error {
   override readonly name: string = "DatabaseUnavailable"
 }
 
+const unavailable = (cause: Error) => new DatabaseUnavailable(`Postgres is unavailable: ${cause.message}`, { cause })
+
+/** No connection was had. Names the servers, without user and password. */
+export const notReached = ({ names }: Servers, cause: Error): DatabaseUnavailable =>
+  new DatabaseUnavailable(`Postgres is not reached at ${names}: ${cause.message}`, { cause })
+
 /** Somebody else holds a lock that the statement has waited for as long as it may. Nothing was done. */
 export class RowsHeld extends DatabaseUnavailable {
   override readonly name = "RowsHeld"
@@ -166,7 +172,10 @@ class Pool implements Database {
       connection?.discard()
       // Who was let in before is refused for a while, as in an operator's maintenance. Who never was has the wrong address.
       const isRefused = connection === undefined && this.#wasLetIn && error instanceof postgres.PostgresError
-      if (isRefused || isLost(error)) return new Lost(`Postgres is unavailable: ${error.message}`, true, error)
+      if (isRefused || isLost(error)) {
+        const { message } = connection === undefined ? notReached(this.#servers, error) : unavailable(error)
+        return new Lost(message, true, error)
+      }
       throw error
     }
   }

@@ -58,7 +58,8 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
     timelines: embedded ? new Timelines() : timelinesIn(config.DATA_DIR, log),
     log,
   })
-  if (embedded === undefined && ownSessions) await proveSessions(servers)
+  if (embedded === undefined && ownSessions)
+    await proveSessions(servers, (because) => log.warn("waits for the database", { servers: servers.names, because }))
   const applied = await migrate(servers)
   if (applied.length > 0) log.info("migrated", { migrations: applied.join(" ") })
   const onBlocked = ({ pid, user, application, address, state, transactionS }: Blocker) =>

@@ -77,6 +77,11 @@ export class Servers {
     this.#log = log
   }
 
+  /** As people know them, without user and password. */
+  get names(): string {
+    return this.#addresses.map(hostName).join(", ")
+  }
+
   /** Throws `ServerRefused`, `NoAnswer`, or what postgres.js throws; no connection is left behind then. */
   async connect({ timeoutMs, ...options }: ConnectOptions): Promise<Connection> {
     const until = systemClock.running() + timeoutMs

@@ -3,9 +3,10 @@
  * server drops with the connection. A lost connection is replaced at once, and the lock taken again, unless another
  * process has closed this one in the meantime. `processSigns` tells of the locks of all processes. Times in milliseconds.
  */
+import { systemClock } from "../../actors/kernel/clock.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import { type Connection, pause, within } from "./connection.ts"
-import { type Database, DatabaseUnavailable, type Sql, isLost } from "./database.ts"
+import { type Database, DatabaseUnavailable, type Sql, isLost, notReached } from "./database.ts"
 import type { Servers } from "./servers.ts"
 
 const ANSWER_MS = 5000
@@ -154,19 +155,30 @@ const ROUNDS = 3
 
 const REACH_MS = 15_000
 const AGAIN_MS = 250
+/** Whoever starts a gateway by hand is not left looking at nothing. */
+const TELL_AFTER_MS = 1_500
 
-/** Throws `SessionsShared`; `DatabaseUnavailable` when it could not be found out; what Postgres says of whom it refuses. */
-export async function proveSessions(servers: Servers): Promise<void> {
+/**
+ * Throws `SessionsShared`; `DatabaseUnavailable` when it could not be found out within 15 s; what Postgres says of whom it refuses.
+ * `waits` is told once, after 1.5 s in which no server could be reached, why the last try failed.
+ */
+export async function proveSessions(servers: Servers, waits: (why: string) => void = () => {}): Promise<void> {
   const until = performance.now() + REACH_MS
-  for (;;) {
-    try {
-      return await tryToShare(servers)
-    } catch (error) {
-      if (!isLost(error)) throw error
-      if (performance.now() > until)
-        throw new DatabaseUnavailable(`Postgres is unavailable: ${error.message}`, { cause: error })
-      await Bun.sleep(AGAIN_MS)
+  let why = "no answer yet"
+  const telling = systemClock.after(TELL_AFTER_MS, () => waits(why))
+  try {
+    for (;;) {
+      try {
+        return await tryToShare(servers)
+      } catch (error) {
+        if (!isLost(error)) throw error
+        why = error.message
+        if (performance.now() > until) throw notReached(servers, error)
+        await Bun.sleep(AGAIN_MS)
+      }
     }
+  } finally {
+    telling.cancel()
   }
 }
 

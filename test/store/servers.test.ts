@@ -1,8 +1,14 @@
 /** Which server a connection is handed out of. What several servers do is in test/crash/postgres-only/failover.test.ts. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { proveSessions, SessionsShared } from "../../src/store/session-lock.ts"
 import { Servers } from "../../src/store/servers.ts"
 import { Timelines } from "../../src/store/hosts.ts"
+import { createLog } from "../../src/log.ts"
+import { openStore } from "../../src/store/open.ts"
+import { openFaultProxy } from "./fault-proxy.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
 
 let target: TestDatabase
@@ -53,4 +59,32 @@ test("sessions that are shared are found out, as those of the embedded database,
   )
   if (onPostgres) expect(await proof).toBe("proved")
   else expect(await proof).toBeInstanceOf(SessionsShared)
+})
+
+test("a start that reaches no server says where it tries and why, without the password, and goes on when there is one", async () => {
+  if (!onPostgres) return
+  const proxy = await openFaultProxy(target.url)
+  proxy.refuse()
+  const url = new URL(proxy.url)
+  url.password = "hunter2"
+  const dataDir = mkdtempSync(join(tmpdir(), "loket-start-"))
+  const told = Promise.withResolvers<string>()
+  const config = { DATABASE_URL: url.href, DATA_DIR: dataDir, DATABASE_CONNECTIONS: 2, EMBEDDED_SYNC: true }
+  const starting = openStore({ config, log: createLog("warn", told.resolve), fatal() {} })
+  try {
+    const line = await Promise.race([told.promise, starting.then(() => "nothing was told")])
+    expect(JSON.parse(line)).toMatchObject({
+      level: "warn",
+      event: "waits for the database",
+      servers: url.host,
+      because: expect.stringContaining("connection"),
+    })
+    expect(line).not.toContain("hunter2")
+    proxy.accept()
+    await (await starting).close()
+  } finally {
+    await starting.catch(() => {})
+    await proxy.close()
+    rmSync(dataDir, { recursive: true })
+  }
 })
