@@ -9,8 +9,9 @@ import type { Config } from "../config.ts"
 import { reconcileBooks } from "../reconcile.ts"
 import { BESIDE_DATABASE } from "../store/archives.ts"
 import { copyDatabase } from "../store/embedded/open.ts"
-import { sync, syncAll, lockDataDirectory } from "../store/embedded/database-files.ts"
+import { lockDataDirectory, makeDirectory, sync, syncAll } from "../store/embedded/database-files.ts"
 import { withoutPassword } from "../store/hosts.ts"
+import { mustExist } from "../store/open.ts"
 import { Servers } from "../store/servers.ts"
 import { command, CommandFailure, configuration, progress } from "./command.ts"
 
@@ -24,7 +25,9 @@ export const backupCommand = () =>
   })
     .argument("<directory>", "where it is to be; must not be there")
     .action(async (directory) => {
-      const { DATABASE_URL: url, DATA_DIR: dataDir } = configuration()
+      const config = configuration()
+      const { DATABASE_URL: url, DATA_DIR: dataDir } = config
+      mustExist(config)
       const began = performance.now()
       let pausedMs = 0
       const made =
@@ -91,7 +94,7 @@ async function makeBackup(
   const place = resolve(target)
   if (existsSync(place)) throw new CommandFailure(`${place} is there already: name a directory that is to be made`)
   const unfinished = `${place}.unfinished`
-  await mkdir(dirname(place), { recursive: true, mode: 0o700 })
+  makeDirectory(dirname(place))
   try {
     await mkdir(unfinished, { mode: 0o700 })
   } catch (error) {

@@ -3,7 +3,7 @@
  * its file, its sums and its blocks are written down, so that a call is always in one of the two. The file is complete and was
  * read back before that.
  */
-import { existsSync, mkdirSync, renameSync, rmSync, statSync } from "node:fs"
+import { existsSync, renameSync, rmSync, statSync } from "node:fs"
 import { dirname, join } from "node:path"
 import {
   type ArchivedRow,
@@ -15,7 +15,7 @@ import {
   type Sums,
   writeRecords,
 } from "./archive-file.ts"
-import { sync } from "./embedded/database-files.ts"
+import { makeDirectory, sync } from "./embedded/database-files.ts"
 import type { Sql } from "./sql.ts"
 
 /** A month's table, or the one of all before there were months. */
@@ -84,7 +84,7 @@ export async function archiveMonth(
   month: Month,
   { directory, step }: { readonly directory: string; readonly step: (what: string) => void },
 ): Promise<Archived> {
-  mkdirSync(directory, { recursive: true, mode: 0o700 })
+  makeDirectory(directory)
   const file = archiveFile(directory, month.name)
   let writing = false
   await sql.unsafe("begin")

@@ -125,8 +125,12 @@ export class WithdrawalFiles implements Withdrawals {
     try {
       return await readdir(this.#directory)
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") return []
-      throw error
+      const code = error instanceof Error && "code" in error ? String(error.code) : String(error)
+      if (code === "ENOENT") return []
+      throw new Error(
+        `${this.#directory} cannot be read (${code}), and calls in it may not be charged: set DATA_DIR to a directory that this user may read`,
+        { cause: error },
+      )
     }
   }
 }

@@ -1,8 +1,11 @@
 /** The command line as it is read: what help shows, and what a wrong word is answered with. */
 import { expect, test } from "bun:test"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
 import { program } from "../../src/command/program.ts"
+import { loket as loketHere } from "./loket.ts"
 
 const root = join(import.meta.dir, "../..")
 /** An ordinary terminal has so many lines. */
@@ -94,6 +97,24 @@ test("what fails exits with 1 and one sentence, without a stack", async () => {
   expect({ code, said }).toEqual({ code: 1, said: "" })
   expect(complaint).toMatch(/^no provider is configured: set at least one of \w+/)
   expect(complaint).not.toContain("    at ")
+})
+
+test("a file where DATA_DIR is to be is told in one sentence", async () => {
+  const scratch = mkdtempSync(join(tmpdir(), "loket-file-"))
+  const file = join(scratch, "file")
+  writeFileSync(file, "")
+  try {
+    for (const line of ["migrate", "seed", "operator a@b.id", "archive --check", "account list", `backup ${scratch}/b`])
+      for (const DATA_DIR of [file, join(file, "below")]) {
+        const { code, complaint } = await loketHere({ DATA_DIR }, ...line.split(" "))
+        expect(code).toBe(1)
+        expect(complaint).toMatch(
+          /^the directory \S+ cannot be made: (?:a file of that name is there|what stands above it is a file)$|^\S+ cannot be looked into \(ENOTDIR\): run this as .*$/,
+        )
+      }
+  } finally {
+    rmSync(scratch, { recursive: true })
+  }
 })
 
 test("every command is on the page about commands, and no other", async () => {

@@ -138,4 +138,6 @@ test("a disk that takes nothing is told with the calls, and nobody waits for it"
   const files = there.open(join(there.directory, "file", "withdrawals"))
   await Promise.all(["a", "b"].map((id) => files.keep(withdrawn(id))))
   expect(there.complaints).toEqual([expect.stringMatching(/"withdrawals not kept".*"a b"/)])
+  const refused = await files.kept().catch(String)
+  expect(refused).toMatch(/withdrawals cannot be read \(ENOTDIR\), and calls in it may not be charged: set/)
 })

@@ -185,9 +185,29 @@ export class DataDirectoryInUse extends Error {
 /** Kept here, because a database that nobody refers to any more is closed by the garbage collector, and its lock is gone. */
 const held = new Set<Database>()
 
+/** With those above it, for this user alone, where they are not there. Throws a sentence that says what is in the way. */
+export function makeDirectory(path: string): void {
+  try {
+    mkdirSync(path, { recursive: true, mode: 0o700 })
+  } catch (error) {
+    const code = error instanceof Error && "code" in error ? String(error.code) : undefined
+    const why = code !== undefined && Object.hasOwn(inTheWay, code) ? inTheWay[code] : String(error)
+    throw new Error(`the directory ${path} cannot be made: ${why}`, { cause: error })
+  }
+}
+
+const inTheWay: Readonly<Record<string, string>> = {
+  EEXIST: "a file of that name is there",
+  ENOTDIR: "what stands above it is a file",
+  EACCES: "this user may not write where it is to be",
+  EPERM: "this user may not write where it is to be",
+  EROFS: "the disk can only be read",
+  ENOSPC: "the disk is full",
+}
+
 /** Takes the directory (made if need be) until disposed of, or until this process ends. */
 export function lockDataDirectory(dataDir: string): Disposable {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  makeDirectory(dataDir)
   const lock = taken(dataDir)
   held.add(lock)
   return {
