@@ -70,9 +70,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const parts = await openParts(options)
   const { config, log, store, gateway, accounts, keys, payments, daily, events, metrics, refreshCatalogue } = parts
   const app = routes(parts)
+  // Before the others give it a share, which it would leave unused meanwhile.
+  await parts.counts?.untilExact()
   await store.process.serve()
   await gateway.followShare()
-  await parts.counts?.untilExact()
 
   let handingOver = false
   const edge = {

@@ -29,6 +29,8 @@ export interface GatewayOptions {
   /** Waits that no variable sets. */
   readonly limits?: ServerOptions["limits"]
   readonly redisWaits?: ServerOptions["redisWaits"]
+  /** Told of each line of its log, from level info on; not by a binary. */
+  readonly logged?: (line: string) => void
   /** Providers beside `simulated`; one without a key stays unconfigured. */
   readonly backends?: readonly Backend[]
   /** For tests that put a proxy between the gateway and its database. */
@@ -242,7 +244,10 @@ async function startHere(
   const server = await startServer({
     config,
     legal,
-    log: createLog("warn", (line) => complaints.push(line)),
+    log: createLog(options.logged === undefined ? "warn" : "info", (line, level) => {
+      options.logged?.(line)
+      if (level === "warn" || level === "error") complaints.push(line)
+    }),
     catalogueFile,
     backends: Map.groupBy(backends, (backend) => backend.provider.id),
     ownSessions: onPostgres,

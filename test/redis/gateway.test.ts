@@ -108,6 +108,19 @@ describe.skipIf(noRedis !== undefined)("with Redis", () => {
     expect(names.join(" ")).not.toContain(key.slice(-12))
   })
 
+  test("a process that starts gets no share before its limits are exact, because it takes no calls yet", async () => {
+    const lines: string[] = []
+    await using started = await startTestGateway({
+      env: { REDIS_URL: redis.url, REDIS_PREFIX: "starting" },
+      redisWaits: { answerMs: 1_000, tellingMs: 1_000 },
+      logged: (line) => lines.push(line),
+    })
+    const exact = lines.find((line) => line.includes(`"limits exact"`))
+    const [row] = await started.sql<{ since: Date }[]>`select serving_since as since from processes`
+    const { time } = JSON.parse(exact ?? "{}") as { time?: string }
+    expect(row?.since.getTime()).toBeGreaterThanOrEqual(new Date(time ?? "it was not exact").getTime())
+  })
+
   test("a server that is gone is nobody's error: limits go by the share, and are exact when it is back", async () => {
     const { key } = await gateway.key(person, { requests_per_minute: 4 })
     expect((await call(key)).status).toBe(200)
