@@ -2,6 +2,8 @@
  * Logs: one JSON line each on standard output. Never a prompt, an answer, a key or a password (decisions §11): callers
  * name the fields that they log, and no object of a request is handed in whole.
  */
+import { writeSync } from "node:fs"
+
 export type Level = "debug" | "info" | "warn" | "error"
 type Fields = Readonly<Record<string, string | number | boolean | null | undefined>>
 
@@ -101,18 +103,39 @@ export interface OutputLog {
   readonly drained: () => Promise<void>
 }
 
-/** A log on standard output. Nothing is lost when the process exits or dies of an error. */
+/**
+ * A log on standard output. Nothing is lost when the process exits or dies of an error. What cannot be written, as on a full disk or
+ * where the reader is gone, is lost: once it is told on standard error, and in the log when that can be written again.
+ */
 export function logToStandardOutput(least: Level): OutputLog {
   let taken = Promise.resolve()
+  let failed = 0
   const pass = (text: string) => {
     const { promise, resolve } = Promise.withResolvers<void>()
     taken = promise
-    process.stdout.write(text, () => resolve())
+    const afterFailure = failed
+    // The line before may have been cut off.
+    process.stdout.write(afterFailure > 0 ? `\n${text}` : text, (error) => {
+      resolve()
+      if (error || afterFailure === 0 || failed === 0) return
+      failed = 0
+      log.warn("log was not written", { times: afterFailure })
+    })
   }
+  // Heard by nobody, it would be an error to be logged, which fails again, without end.
+  process.stdout.on("error", (error) => {
+    if (failed++ > 0) return
+    try {
+      writeSync(process.stderr.fd, `the log cannot be written: ${error.message}\n`)
+    } catch {
+      // Both may be one file.
+    }
+  })
   const batches = new Batches(pass)
+  const log = createLog(least, batches.write)
   process.on("exit", () => batches.flush())
   return {
-    log: createLog(least, batches.write),
+    log,
     pass,
     drained() {
       batches.flush()

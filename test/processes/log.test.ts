@@ -1,5 +1,6 @@
 /** What a process has logged is read by whoever reads its output, in whichever way it ends. */
 import { describe, expect, test } from "bun:test"
+import { existsSync } from "node:fs"
 import { join } from "node:path"
 
 /** The lines of a process that logs so many and then ends in some way. */
@@ -40,3 +41,23 @@ describe("no line is lost", () => {
     expect(await linesOf(many.length, "await drained(); process.exit(0)", "sleep 0.5; cat")).toEqual(many)
   })
 })
+
+test.skipIf(!existsSync("/dev/full"))(
+  "where the log cannot be written the process goes on, and says so once",
+  async () => {
+    const source = `
+    const { logToStandardOutput } = await import(${JSON.stringify(join(import.meta.dir, "../../src/log.ts"))})
+    const { logStrayErrors } = await import(${JSON.stringify(join(import.meta.dir, "../../src/own-process.ts"))})
+    const { log } = logToStandardOutput("info")
+    logStrayErrors(log)
+    for (let n = 0; n < 3; n++) log.warn("line", { n })
+    setTimeout(() => process.exit(7), 100)`
+    // A process that writes in vain without end hears no timer.
+    for (const where of ["> /dev/full", "| true"]) {
+      const command = `{ timeout -s KILL 10 "$0" -e "$1"; echo "ended with $?" >&2; } ${where}`
+      const child = Bun.spawn(["bash", "-c", command, process.execPath, source], { stdout: "ignore", stderr: "pipe" })
+      const complaint = await new Response(child.stderr).text()
+      expect(complaint).toMatch(/^the log cannot be written: E(?:NOSPC|PIPE)[^\n]*\nended with 7\n$/)
+    }
+  },
+)
