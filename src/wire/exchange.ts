@@ -141,8 +141,11 @@ abstract class ExchangeReader {
 
   readReply(body: JsonObject, view: AnswerView): Reply | Failure {
     const { backend } = this.protocol.format
-    const reply = backend.readReply(body, view)
-    if (reply instanceof Failure || this.prompt === undefined) return reply
+    if (this.prompt === undefined) return backend.readReply(body, view)
+    // The client's format has its own way to say that nothing was counted, so the estimate does not go through the backend's.
+    const { model, includeUsage } = view
+    const reply = backend.readReply(body, { model, includeUsage })
+    if (reply instanceof Failure) return reply
     const answer = backend.decodeReply(reply, this.prompt)
     return answer instanceof Failure ? answer : { ...reply, body: this.client.encodeReply(answer, view) }
   }

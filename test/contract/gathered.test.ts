@@ -69,6 +69,23 @@ describe(covers("13.12"), () => {
     }
   })
 
+  test.each(["none", "null"])("a messages backend that counts %s is told of alike, gathered or not", async (usage) => {
+    const estimate = { input_tokens: expect.any(Number) as number, output_tokens: 0 }
+    const told = { chat: undefined, messages: estimate, responses: null }
+    for (const gather of [true, false]) {
+      const script = `usage=${usage}&text=counted by nobody`
+      const model = await gateway.model({ format: "messages", script, ...long, endpoints: [...formats], gather })
+      for (const client of formats) {
+        const response = await ask(gateway, key, client, model, { [limitOf[client]]: 9_000 })
+        const body = (await response.json()) as JsonObject
+        expect(callsOf(gateway, model).at(-1)?.body?.["stream"] ?? false).toBe(gather)
+        expect(body["usage"]).toEqual(told[client])
+        if (client === "messages") expect((body["usage"] as JsonObject)["input_tokens"]).toBeGreaterThan(0)
+        expect(await rowsOf(gateway, requestId(response))).toMatchObject([{ status: "usage_missing" }])
+      }
+    }
+  })
+
   test("silence ends it, as it ends a stream", async () => {
     const model = await gateway.model({
       format: "chat",

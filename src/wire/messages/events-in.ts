@@ -14,12 +14,12 @@ import { plausibleTokens } from "../tokens.ts"
 import { freeText, toolNames, type ToolNames } from "../shared/tools.ts"
 import {
   decodeUsage,
-  estimatedUsage,
   finishReason,
   laterUsage,
   relayedUsage,
   SearchCount,
   startUsage,
+  usageOrEstimate,
   usageTokens,
 } from "./usage.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
@@ -68,8 +68,9 @@ class MessagesStream implements BackendStream {
   #relayedStart(body: JsonObject): JsonObject {
     const { model, inputTokens = 0 } = this.#view
     const { message } = body
-    if (!isObject(message) || (message.model === model && isObject(message.usage))) return body
-    const usage = isObject(message.usage) ? message.usage : estimatedUsage(inputTokens)
+    if (!isObject(message)) return body
+    const usage = usageOrEstimate(message.usage, inputTokens)
+    if (message.model === model && message.usage === usage) return body
     return { ...body, message: { ...message, model, usage } }
   }
 

@@ -23,6 +23,7 @@ import {
   laterUsage,
   SearchCount,
   startUsage,
+  usageOrEstimate,
   usageTokens,
 } from "./usage.ts"
 import { eventType, type SseEvent } from "../sse.ts"
@@ -35,12 +36,9 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   for (const block of body.content) count.block(block)
   count.usage(body.usage)
   const { searches } = count
+  const { model, inputTokens } = view
   return {
-    body: {
-      ...body,
-      model: view.model,
-      ...(!isObject(body.usage) && { usage: estimatedUsage(view.inputTokens ?? 0) }),
-    },
+    body: { ...body, model, ...(inputTokens !== undefined && { usage: usageOrEstimate(body.usage, inputTokens) }) },
     tokens: plausibleTokens(usageTokens(body.usage), hasContent),
     searches,
   }

@@ -54,6 +54,13 @@ export function relayedUsage(usage: Json | undefined, counted: JsonObject): Json
 /** For a client of this format where its backend counted nothing. */
 export const estimatedUsage = (inputTokens: number): JsonObject => ({ input_tokens: inputTokens, output_tokens: 0 })
 
+/** A backend's `usage`, with the estimate in it where it has no count, plausible or not. A stream that counts nothing is gathered to `{}`. */
+export function usageOrEstimate(usage: Json | undefined, inputTokens: number): JsonObject {
+  if (!isObject(usage)) return estimatedUsage(inputTokens)
+  const hasCounts = [...PROMPT_COUNTS, "output_tokens"].some((count) => present(usage[count]))
+  return hasCounts ? usage : { ...usage, ...estimatedUsage(inputTokens) }
+}
+
 /**
  * Searches that the backend ran: as it counted them at the end, which leaves out those that failed, else as many as it began
  * (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
