@@ -14,6 +14,7 @@ import { conversationOf } from "../wire/conversation.ts"
 import { type BackendModel, clientFormatOf, formats } from "../wire/protocol.ts"
 import { type DirectExchange, type EncodedBody, type EncodingOptions, exchange } from "../wire/exchange.ts"
 import { type Allowance, withNames } from "../wire/fields.ts"
+import { leftOut } from "../wire/messages/prompt-out.ts"
 import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
 
 export interface DecodeOptions {
@@ -28,6 +29,8 @@ export interface DecodeOptions {
     readonly accountId: string
     /** Backends that may be tried. */
     readonly backends: readonly BackendModel[]
+    /** Fields that the model refuses, and that its backends therefore do not get. */
+    readonly strip: readonly string[]
     /** Names of headers and flags that are not forwarded. */
     readonly dropped: readonly string[]
     /** The conversation's name in the headers. */
@@ -44,8 +47,8 @@ export function decode(
   const complete = more === undefined ? body : { ...body, ...more }
   const decoded = formats[endpoint].client.decodeRequest(complete, allowance, call?.accountId)
   if (decoded instanceof Failure || call === undefined) return decoded
-  const { secret, accountId, backends, dropped, conversationName } = call
-  const unsaid = [...dropped]
+  const { secret, accountId, backends, strip, dropped, conversationName } = call
+  const unsaid = [...dropped, ...strip.filter((name) => present(decoded.body[name]))]
   for (const backend of backends) {
     for (const name of untranslatableFields(decoded, backend, allowance ?? NOTHING_MORE))
       if (!unsaid.includes(name)) unsaid.push(name)
@@ -239,6 +242,7 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
   const lost = pass.filter((name) => name !== "thinking" && name !== "top_k")
   return [
     ...presentPaths(body, [...UNTRANSLATABLE[endpoint], ...sampling]),
+    ...(spoken === "messages" ? leftOut(body, backend.model) : []),
     ...lost.filter((name) => present(body[name])),
   ]
 }

@@ -75,7 +75,7 @@ export async function parseRequest(
     }
     const refused = modelRefused(binding, body.model, offer)
     if (refused !== undefined) return refused
-    const { pass, upstreams } = offer.model
+    const { pass, strip, upstreams } = offer.model
     const header = format.endpoint === "messages" ? headers.get("anthropic-beta") : null
     // Any member of the pool may be asked, so what travels is what all of them take.
     const inEnvelope = upstreams.some((upstream) => upstream.format === "bedrock" && takesMessagesFormat(upstream))
@@ -86,6 +86,7 @@ export async function parseRequest(
         secret,
         accountId,
         backends: upstreams.map(({ format, model }) => ({ format, model })),
+        strip,
         dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
         conversationName: nameInHeaders(headers),
       },

@@ -138,7 +138,7 @@ function answerOf({ format, model }: BackendModel, name: string): JsonObject {
 test.each(["chat", "messages", "responses"] as const)(
   "a %s request belongs to the same conversation as from here, by its name and by its opening",
   async (client) => {
-    const call = { secret: new Uint8Array(32), accountId: "acc_1", backends: [], dropped: [] }
+    const call = { secret: new Uint8Array(32), accountId: "acc_1", backends: [], strip: [], dropped: [] }
     for (const conversationName of [undefined, "a session"]) {
       const terms = { call: { ...call, conversationName } }
       const here = must(decode(client, requests[client], terms))

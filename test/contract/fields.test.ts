@@ -177,6 +177,28 @@ describe(`${covers("13.3")} what a backend's format has no words for is named`, 
   })
 })
 
+describe(`${covers("13.3")} what one model does not take is named`, () => {
+  const sampling = { temperature: 0.5, top_p: 0.9 }
+  const rows: readonly (readonly [backend: Translated, named: string, fields: JsonObject, names: string | null])[] = [
+    ["messages", "any", { stop: "\n" }, "stop"],
+    ["messages", "any", { stop: ["\n\n", "END"] }, "stop"],
+    ["messages", "any", { stop: ["END"], ...sampling }, null],
+    ["messages", "claude-opus-4-5", sampling, "top_p"],
+    ["messages", "claude-opus-4-5", { top_p: 0.9 }, null],
+    ["messages", "claude-opus-5-5", { ...sampling, top_k: 5 }, "temperature, top_p, top_k"],
+    ["chat", "any", { stop: "\n", ...sampling }, null],
+    ["chat", "any", { seed: 7, user: null }, "seed"],
+  ]
+  test.each(rows)("chat → %s, %s: %j", async (format, named, fields, names) => {
+    const upstreams = [{ provider: "simulated", format, model: named }]
+    const strip = ["seed", "user"]
+    const model = await gateway.model({ format, endpoints: ["chat"], pass: ["top_k"], upstreams, strip })
+    const response = await ask(gateway, key, "chat", model, fields)
+    expect({ status: response.status, text: await response.text() }).toMatchObject({ status: 200 })
+    expect(told(response)).toBe(names)
+  })
+})
+
 describe("the flags of anthropic-beta", () => {
   const claudeCode =
     "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27,per-turn-control-2026-07-01," +

@@ -7,7 +7,7 @@
 import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
 import { cacheControl, writtenId } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
-import { type JsonObject, notServed } from "../../language/json.ts"
+import { type JsonObject, notServed, present } from "../../language/json.ts"
 import type {
   AssistantPart,
   DocumentPart,
@@ -45,7 +45,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
       system,
       tools,
       tool_choice: encodeToolChoice(toolUse, traits.forcesTools && !isThinking, names),
-      stop_sequences: prompt.stopSequences.filter((sequence) => sequence.trim() !== ""),
+      stop_sequences: prompt.stopSequences.filter((sequence) => !isBlank(sequence)),
       ...(isThinking ? {} : encodeSampling(prompt.sampling, traits)),
       thinking,
       output_config: filled({ effort, format: encodeFormat(prompt) }),
@@ -61,6 +61,24 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
       ...(stream && { stream: true }),
     }
   }
+}
+
+/** The backend refuses stop sequences of nothing but white space. */
+const isBlank = (sequence: string): boolean => sequence.trim() === ""
+
+/**
+ * Fields of a chat or responses request of which a part or all is left out for the sake of their values or of the backend's model.
+ * Sampling that is left out because this one call thinks is not among them: that is known once its answer limit is.
+ */
+export function leftOut(body: JsonObject, model: string): string[] {
+  const { off, bothSamplers } = modelTraits(model)
+  const has = (name: string) => present(body[name])
+  const stops = [body["stop"]].flat()
+  return [
+    ...(stops.some((stop) => typeof stop === "string" && isBlank(stop)) ? ["stop"] : []),
+    ...(off === "never" ? ["temperature", "top_p", "top_k"].filter(has) : []),
+    ...(off !== "never" && !bothSamplers && has("temperature") && has("top_p") ? ["top_p"] : []),
+  ]
 }
 
 /** Without what is not there, and without lists and objects of nothing. */
