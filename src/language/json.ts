@@ -152,3 +152,53 @@ export const isText = (value: Json | undefined): value is string => typeof value
 /** A text or a list with something in it: what makes an event usable output. */
 export const filled = (value: unknown): boolean =>
   (typeof value === "string" || Array.isArray(value)) && value.length > 0
+
+// Numbers of a tool's input, which the client and the model alone understand: an integer of more than 53 bits is an id there, and clients
+// in other languages read every digit of it. Where parsing would change such a number its text is kept instead (`JSON.rawJSON`), and
+// `JSON.stringify` writes that. It is an object to everybody else, and cannot be cloned to another thread.
+
+/** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON. */
+export function parseToolInput(text: string): Json {
+  const input = JSON.parse(text) as Json
+  return isObject(input) && hasChangedNumber(input) ? parseExact(text) : input
+}
+
+/** Gives the tool calls in a messages request or answer, parsed from `text`, their input with its numbers as they were written. */
+export function keepToolInputs(body: JsonObject, text: string): void {
+  const calls = toolCalls(body)
+  if (!calls.some(({ input }) => isObject(input) && hasChangedNumber(input))) return
+  const exact = parseExact(text)
+  if (!isObject(exact)) return
+  for (const [place, { input }] of toolCalls(exact).entries()) {
+    const call = calls[place]
+    if (isObject(call?.["input"])) call["input"] = input
+  }
+}
+
+function toolCalls({ messages, content }: JsonObject): JsonObject[] {
+  const contents = Array.isArray(messages)
+    ? messages.map((message) => isObject(message) && message["content"])
+    : [content]
+  return contents.flatMap((blocks) => (Array.isArray(blocks) ? blocks.filter(isToolCall) : []))
+}
+
+const isToolCall = (block: Json): block is JsonObject => isObject(block) && block["type"] === "tool_use"
+
+const isChanged = (value: number): boolean =>
+  !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))
+
+const hasChangedNumber = (value: Json | undefined): boolean =>
+  typeof value === "number"
+    ? isChanged(value)
+    : typeof value === "object" && value !== null && Object.values(value).some(hasChangedNumber)
+
+interface RawJson {
+  rawJSON(text: string): JsonObject
+}
+
+const parseExact = (text: string): Json =>
+  JSON.parse(text, (_name, value: Json, ...[context]: { readonly source: string }[]) =>
+    typeof value === "number" && isChanged(value) && context !== undefined
+      ? (JSON as unknown as RawJson).rawJSON(context.source)
+      : value,
+  ) as Json

@@ -4,7 +4,16 @@
  * what is sent. Depth and values are counted before parsing, because the parser itself accepts a million levels, and
  * whatever walks the object afterwards would run out of stack, or of time. Then the fields that every body gets.
  */
-import { isObject, type Json, type JsonObject, misshapen, notServed, present, shown } from "../language/json.ts"
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  keepToolInputs,
+  misshapen,
+  notServed,
+  present,
+  shown,
+} from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Endpoint } from "../language/request.ts"
 
@@ -42,7 +51,9 @@ export function parseBody(bytes: Uint8Array, extent?: Extent, takesTokenIds = fa
   if (values > MAX_VALUES) return unreadable(`The request body has more than ${MAX_VALUES} values.`)
   let body: Json
   try {
-    body = JSON.parse(decoder.decode(bytes)) as Json
+    const text = decoder.decode(bytes)
+    body = JSON.parse(text) as Json
+    if (isObject(body)) keepToolInputs(body, text)
   } catch {
     return unreadable("The request body is not valid JSON in UTF-8.")
   }

@@ -250,7 +250,10 @@ class RemoteExchange extends ExchangeReader implements Exchange {
   }
   continued(assistantTurn: JsonObject): Exchange {
     if (this.prompt !== undefined) throw cannotContinue()
-    return new RemoteExchange(this.protocol, this.client, undefined, this.#encode, { ...this.#variant, assistantTurn })
+    // It goes to another thread, so numbers whose text was kept (json.ts) are numbers again. It calls nothing but searches.
+    const cloned = JSON.parse(JSON.stringify(assistantTurn)) as JsonObject
+    const variant = { ...this.#variant, assistantTurn: cloned }
+    return new RemoteExchange(this.protocol, this.client, undefined, this.#encode, variant)
   }
   asStream(): Exchange {
     return new RemoteExchange(this.protocol, this.client, this.prompt, this.#encode, { ...this.#variant, stream: true })

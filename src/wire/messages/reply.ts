@@ -3,7 +3,7 @@
  * language; and written for a messages client.
  */
 import { freeText, isJson, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
-import { isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject, parseToolInput, present, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, ModelReply, Prompt, ThinkingPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
@@ -218,7 +218,7 @@ export class GrowingBlocks {
 function withInput({ block, json }: GrowingBlock): JsonObject {
   if (json === "") return block
   try {
-    const input: unknown = JSON.parse(json)
+    const input = parseToolInput(json)
     return { ...block, input: isObject(input) ? input : {} }
   } catch {
     return { ...block, input: {} }

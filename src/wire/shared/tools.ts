@@ -6,7 +6,7 @@
  * every turn of a conversation (a backend's cache depends on it).
  */
 import type { ModelEvent, Prompt, ToolCallPart } from "../../language/prompt.ts"
-import { type Json, type JsonObject, isObject, readText } from "../../language/json.ts"
+import { type Json, type JsonObject, isObject, parseToolInput, readText } from "../../language/json.ts"
 
 /** Lengths, in characters. */
 export interface NameLimits {
@@ -110,7 +110,7 @@ export function toolInput({ arguments: text, custom }: Pick<ToolCallPart, "argum
   if (custom) return { input: text }
   if (text.trim() === "") return {}
   try {
-    const parsed: unknown = JSON.parse(text)
+    const parsed = parseToolInput(text)
     return isObject(parsed) ? parsed : { raw: text }
   } catch {
     return { raw: text }

@@ -1,0 +1,98 @@
+/** Numbers of a tool's input, digit by digit: clients in other languages read integers of any length, and ids are such (docs/formats.md). */
+import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { backendOf, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+
+const INPUT =
+  '{"id":1234567890123456789,"ids":[-98765432109876543210,7],"huge":1e400,"half":0.5,"text":"1234567890123456789"}'
+const QUOTED = JSON.stringify(INPUT)
+
+const answers = {
+  messages:
+    `{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"tool_use","id":"t","name":"f","input":${INPUT}}],` +
+    '"stop_reason":"tool_use","stop_sequence":null,"usage":{"input_tokens":3,"output_tokens":2}}',
+  chat:
+    '{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":' +
+    `{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":${QUOTED}}}]}}],` +
+    '"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}',
+}
+const event = (type: string, more: string) => `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`
+const streamed =
+  event("message_start", '"message":{"id":"msg_1","type":"message","role":"assistant","content":[]}') +
+  event("content_block_start", '"index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}') +
+  event("content_block_delta", `"index":0,"delta":{"type":"input_json_delta","partial_json":${QUOTED}}`) +
+  event("content_block_stop", '"index":0') +
+  event("message_delta", '"delta":{"stop_reason":"tool_use"},"usage":{"input_tokens":3,"output_tokens":2}') +
+  'event: message_stop\ndata: {"type":"message_stop"}\n\n'
+
+/** What the backend was sent last. */
+let sent = ""
+const backend = Bun.serve({
+  hostname: "127.0.0.1",
+  port: 0,
+  fetch: async (request) => {
+    sent = await request.text()
+    if (sent.includes('"stream":true'))
+      return new Response(streamed, { headers: { "Content-Type": "text/event-stream" } })
+    const answer = request.url.endsWith("/messages") ? answers.messages : answers.chat
+    return new Response(answer, { headers: { "Content-Type": "application/json" } })
+  },
+})
+
+let gateway: TestGateway
+let key: string
+
+beforeAll(async () => {
+  const credentials: Provider["credentials"] = [soleCredential("X")]
+  const provider = { id: "exact", label: "", baseUrl: backend.url.origin, credentials, headers: {} }
+  gateway = await startTestGateway({ backends: [backendOf(provider, "k")] })
+  key = (await gateway.key(await gateway.person(10_000_000))).key
+})
+afterAll(async () => {
+  await gateway[Symbol.asyncDispose]()
+  await backend.stop(true)
+})
+
+const schema = '{"type":"object"}'
+const bodies = {
+  messages: (text: string, input = INPUT) =>
+    `"tools":[{"name":"f","input_schema":${schema}}],"messages":[{"role":"user","content":"${text}"},{"role":"assistant","content":[` +
+    `{"type":"tool_use","id":"a","name":"f","input":${input}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"}]}]`,
+  chat: (text: string) =>
+    `"tools":[{"type":"function","function":{"name":"f","parameters":${schema}}}],"messages":[{"role":"user","content":"${text}"},` +
+    '{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f",' +
+    `"arguments":${QUOTED}}}]},{"role":"tool","tool_call_id":"a","content":"x"}]`,
+}
+const paths = { messages: "/v1/messages", chat: "/v1/chat/completions" }
+
+describe.each([
+  ["small", "hi", 50],
+  ["large, and so on a thread of its own,", "word ".repeat(20_000), 50],
+  ["gathered", "hi", 9_000],
+] as const)("in a call that is %s", (_size, text, limit) => {
+  test.each([
+    ["messages", "messages"],
+    ["messages", "chat"],
+    ["chat", "messages"],
+    ["chat", "chat"],
+  ] as const)("a %s client and a %s backend get a tool's input as the other wrote it", async (client, format) => {
+    const made = { endpoints: [client], provider: "exact", max_output_tokens: 64_000, gather: format === "messages" }
+    const model = await gateway.model({ format, ...made })
+    const body = `{"model":"${model}","max_tokens":${limit},${bodies[client](text)}}`
+    const response = await gateway.post(paths[client], key, body)
+    const answer = await response.text()
+    expect({ status: response.status, answer }).toMatchObject({ status: 200 })
+    expect(sent).toContain(format === "messages" ? `"input":${INPUT}` : `"arguments":${QUOTED}`)
+    expect(answer).toContain(client === "messages" ? `"input":${INPUT}` : `"arguments":${QUOTED}`)
+  })
+})
+
+test("an input that is a number by itself takes no other one's place", async () => {
+  const model = await gateway.model({ format: "messages", provider: "exact" })
+  const twice = bodies
+    .messages("hi")
+    .replace('"content":[{', '"content":[{"type":"tool_use","id":"b","name":"f","input":98765432109876543210},{')
+  const response = await gateway.post(paths.messages, key, `{"model":"${model}","max_tokens":50,${twice}}`)
+  expect({ status: response.status, text: await response.text() }).toMatchObject({ status: 200 })
+  expect(sent).toContain(`"id":"a","name":"f","input":${INPUT}`)
+})
