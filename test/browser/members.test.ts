@@ -93,6 +93,56 @@ test("an owner invites, hands the link over, and the invited person accepts and 
   await eventually(async () => expect(await page.getByText("colleague@example.com").count()).toBeGreaterThan(0))
 })
 
+test("who is removed while a form is open is told so, on the page of the own account, until it is understood", async () => {
+  const owner = await named("sixth@example.com")
+  const person = await named("writing@example.com")
+  await join(owner, person, "writing@example.com", "developer")
+  await send(person, "POST", "/auth/look-at", { account_id: owner.accountId })
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Create key" }).first().click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Name").first().fill("half written")
+  await send(owner, "DELETE", `/account/members/${person.accountId}`)
+  const told = page.getByText(
+    "You are no member of the account sixth@example.com any more. " +
+      "This page is about the account writing@example.com now; what was not saved is gone.",
+  )
+  // The page may have heard of it already.
+  await dialog.getByRole("button", { name: "Create key" }).or(told).first().click()
+  await told.waitFor()
+  await dialog.waitFor({ state: "detached" })
+  await visit.expectAccessible()
+  await page.reload()
+  await told.waitFor()
+  await page.getByRole("button", { name: "Understood" }).click()
+  await told.waitFor({ state: "detached" })
+  await page.reload()
+  await visit.settled()
+  expect(await told.count()).toBe(0)
+})
+
+test("who chooses an account in one tab is told so in the other, and not in the one where it was chosen", async () => {
+  const owner = await named("seventh@example.com")
+  const person = await named("tabs@example.com")
+  await join(owner, person, "tabs@example.com", "viewer")
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await visit.open("/usage")
+  const other = await page.context().newPage()
+  await other.goto(`${world.gateway.url}/dashboard/keys`)
+  await other.getByRole("button", { name: "Account: tabs@example.com" }).click()
+  await other.getByRole("button", { name: "seventh@example.com" }).filter({ visible: true }).click()
+  await other.getByText("You are looking at the account seventh@example.com").waitFor()
+  await other.getByRole("heading", { name: "Home", level: 1 }).waitFor()
+  await page.getByText("30 days", { exact: true }).click()
+  await page.getByText("Another account than tabs@example.com was chosen in another tab.").waitFor()
+  await page.getByText("You are looking at the account seventh@example.com").waitFor()
+  expect(await other.getByText("was chosen in another tab").count()).toBe(0)
+  await other.close()
+})
+
 test("an invitation for another address says so, and a dead one too", async () => {
   const owner = await named("second@example.com")
   const other = await named("other@example.com")

@@ -13,7 +13,7 @@ import { Button, ContactLink } from "../components/button.tsx"
 import { EmptyState, NotLoaded, useLate } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { texts, useFormat } from "../i18n/language.tsx"
-import { AccountPaused, LookedAt, Notice, Unusual, useIsOwn, useMay, useSession } from "./session.tsx"
+import { AccountPaused, LookedAt, Moved, Notice, Unusual, useIsOwn, useMay, useSession } from "./session.tsx"
 import { useShellText } from "./text.ts"
 import { LegalList } from "./appearance.tsx"
 
@@ -21,6 +21,7 @@ import { LegalList } from "./appearance.tsx"
 export const Notices = () => (
   <>
     <LostConnection />
+    <Moved />
     <LookedAt />
     <AccountNotice />
     <AccountPaused />

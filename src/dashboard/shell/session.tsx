@@ -6,7 +6,7 @@
  */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Check, CircleAlert, Users } from "lucide-react"
-import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react"
 import { Link } from "wouter"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations } from "../api/browser.ts"
@@ -56,8 +56,10 @@ export function useIsOwn(): boolean {
 }
 
 /** Removes all data of the last person, so that the next one does not see it. */
-const forget = (client: QueryClient): void =>
+function forget(client: QueryClient): void {
   client.removeQueries({ predicate: ({ queryKey }) => queryKey[0] !== accountQuery.queryKey[0] })
+  sessionStorage.removeItem(LEFT)
+}
 
 /** Kept by the browser, because the cookie cannot be seen: whether there ought to be a session. */
 const SIGNED_IN = "loket-signed-in"
@@ -69,6 +71,27 @@ function remember(signedIn: boolean): void {
 
 /** Whether there ought to be a session. */
 export const wasSignedIn = (): boolean => localStorage.getItem(SIGNED_IN) !== null
+
+/** This tab goes to a page about another account on purpose. */
+let isLeaving = false
+window.addEventListener("pageshow", () => void (isLeaving = false))
+
+/** Loads a page anew, after the session was told to look at another account. */
+export function leaveFor(path: string): void {
+  isLeaving = true
+  sessionStorage.removeItem(LEFT)
+  location.assign(path)
+}
+
+/** In the tab's storage: the account that the page was about before it was loaded anew without anybody's doing here. */
+const LEFT = "loket-left"
+type Left = Pick<Account, "id" | "email"> & { readonly wasOwn: boolean; readonly wasSeen: boolean }
+
+function reloadAsAnother({ id, email, signed_in: who, seen }: Account): void {
+  const left: Left = { id, email, wasOwn: id === who.id, wasSeen: seen !== null }
+  sessionStorage.setItem(LEFT, JSON.stringify(left))
+  location.reload()
+}
 
 interface SessionProviderProps {
   readonly children: ReactNode
@@ -105,13 +128,14 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   const isHere = account !== undefined
   // Before the pages below ask for anything.
   pageIsAbout(account?.id)
-  const about = useRef(account?.id)
+  const about = useRef(account)
   useEffect(() => {
-    // Another account was chosen elsewhere: nothing of the one before may be left on the page.
-    if (about.current !== undefined && account !== undefined && about.current !== account.id) location.reload()
+    const before = about.current
+    about.current = account
     // A lost session: the next one of this browser may be another person's, from another tab.
-    if (about.current !== undefined && account === undefined) forget(client)
-    about.current = account?.id
+    if (before !== undefined && account === undefined) forget(client)
+    // Another account was chosen elsewhere: nothing of the one before may be left on the page.
+    if (before !== undefined && account !== undefined && before.id !== account.id && !isLeaving) reloadAsAnother(before)
   }, [account, client])
   useEffect(() => {
     if (isHere) remember(true)
@@ -141,9 +165,11 @@ function useSwitch() {
   const client = useQueryClient()
   return useChange({
     mutationFn: lookAt,
-    onSuccess: () => location.assign("/dashboard/"),
-    onError: () => toasts.failed(text.notSwitched),
-    onSettled: () => client.invalidateQueries(membershipsQuery),
+    onSuccess: () => leaveFor("/dashboard/"),
+    onError: () => {
+      toasts.failed(text.notSwitched)
+      return client.invalidateQueries(membershipsQuery)
+    },
   })
 }
 
@@ -216,7 +242,7 @@ function Seen({ account, until }: SeenProps) {
   const client = useQueryClient()
   const end = useChange({
     mutationFn: () => unwrap(api.auth["see-as"].end.post()),
-    onSuccess: () => location.assign(`/dashboard/operator/accounts/${account.id}`),
+    onSuccess: () => leaveFor(`/dashboard/operator/accounts/${account.id}`),
   })
   useEffect(() => {
     const over = setTimeout(() => void client.invalidateQueries(accountQuery), Date.parse(until) - Date.now() + 500)
@@ -227,6 +253,34 @@ function Seen({ account, until }: SeenProps) {
       {text.seeing(account.email, account.signed_in.email, format.time(until))}{" "}
       <button type="button" className="notice-button" disabled={end.isPending} onClick={() => end.mutate()}>
         {text.endSeeing}
+      </button>
+    </Notice>
+  )
+}
+
+/** Why the page is about another account than a moment ago, until it is dismissed. What was being written is gone. */
+export function Moved() {
+  const text = useRoleText()
+  const { account } = useSession()
+  const [left, setLeft] = useState(() => {
+    const kept = sessionStorage.getItem(LEFT)
+    return kept === null ? undefined : (JSON.parse(kept) as Left)
+  })
+  const isHere = left !== undefined && account !== undefined
+  const { data: memberships, isPending } = useQuery({ ...membershipsQuery, enabled: isHere })
+  if (!isHere || isPending) return null
+  const { id, email, wasOwn, wasSeen } = left
+  const isMember = wasOwn || memberships?.some(({ account_id: of }) => of === id) !== false
+  const dismiss = () => {
+    sessionStorage.removeItem(LEFT)
+    setLeft(undefined)
+  }
+  return (
+    <Notice tone="warn">
+      {wasSeen ? text.seenOver(email) : isMember ? text.movedFrom(email) : text.noMember(email)}{" "}
+      {text.nowAbout(account.email)}{" "}
+      <button type="button" className="notice-button" onClick={dismiss}>
+        {text.understood}
       </button>
     </Notice>
   )

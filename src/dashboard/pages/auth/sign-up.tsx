@@ -10,7 +10,7 @@ import { Button, ButtonLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { AuthForm, type Credentials, Refusal } from "../../components/form.tsx"
 import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
-import { useSession } from "../../shell/session.tsx"
+import { leaveFor, useSession } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
 import { LegalList } from "../../shell/appearance.tsx"
 
@@ -153,7 +153,7 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
   const { account, signOut } = useSession()
   const accept = useChange({
     mutationFn: async () => lookAt((await unwrap(api.account.memberships.post({ token }))).account_id),
-    onSuccess: () => location.assign("/dashboard/"),
+    onSuccess: () => leaveFor("/dashboard/"),
   })
   const leave = useChange({ mutationFn: signOut })
   const here = `next=${encodeURIComponent("/join")}#${token}`

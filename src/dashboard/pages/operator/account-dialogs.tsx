@@ -5,6 +5,7 @@ import { api, unwrap } from "../../api/client.ts"
 import { Choice, TextField } from "../../components/form.tsx"
 import { FormDialog } from "../../components/dialog.tsx"
 import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
+import { leaveFor } from "../../shell/session.tsx"
 import { amountIn, parseRupiah } from "../../i18n/figures.ts"
 import { useAccountText } from "./account-text.ts"
 import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
@@ -191,7 +192,7 @@ export function SeeAsDialog({ account: { id, email }, ...dialog }: FreezingProps
       reason={text.reason}
       run={async (reason) => {
         await unwrap(api.operator.accounts({ id })["see-as"].post({ reason }))
-        location.assign("/dashboard/")
+        leaveFor("/dashboard/")
         // The dialog stays until the other page is there.
         return await new Promise<never>(() => {})
       }}
