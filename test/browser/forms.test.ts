@@ -64,6 +64,29 @@ test("a day is typed or picked in the page's language, and the figures follow", 
   expect(await from.evaluate((field) => field === document.activeElement)).toBe(true)
 })
 
+test("with the keys alone, months are turned one after the other, up to the one that has only its first day to choose", async () => {
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  await visit.open("/usage?from=2025-10-20&to=2026-02-01")
+  await page.getByRole("button", { name: "Pilih tanggal: Dari" }).press("Enter")
+  await page.getByRole("button", { name: "Senin, 20 Oktober 2025" }).and(page.locator(":focus")).waitFor()
+  const after = page.getByRole("button", { name: "Bulan berikutnya" })
+  await after.focus()
+  for (const month of ["November 2025", "Desember 2025", "Januari 2026", "Februari 2026"]) {
+    await page.keyboard.press("Enter")
+    await page.getByText(month, { exact: true }).waitFor()
+  }
+  expect(await after.isDisabled()).toBe(true)
+  expect(await after.evaluate((arrow) => arrow === document.activeElement)).toBe(true)
+  // From a month of 30 days too.
+  await visit.open("/usage?from=2025-11-20&to=2025-12-01")
+  await page.getByRole("button", { name: "Pilih tanggal: Dari" }).press("Enter")
+  await page.getByRole("button", { name: "Kamis, 20 November 2025" }).and(page.locator(":focus")).waitFor()
+  await after.press("Enter")
+  await page.getByRole("button", { name: "Senin, 01 Desember 2025" }).click()
+  await eventually(async () => expect(new URL(page.url()).searchParams.get("from")).toBe("2025-12-01"))
+})
+
 test("on a phone the month lies within the screen, and Escape closes it", async () => {
   await using visit = await world.visit({ person, language: "id", size: "phone", theme: "dark" })
   const { page } = visit

@@ -393,7 +393,12 @@ describe("the statement", () => {
     await visit.page.reload()
     await visit.page.getByRole("button", { name: "Month before" }).click()
     await visit.page.getByText("No change of the balance").waitFor()
-    await visit.page.getByRole("button", { name: "Month after" }).click()
+    // With the keys alone: at its end the arrow keeps the focus.
+    const after = visit.page.getByRole("button", { name: "Month after" })
+    await after.press("Enter")
+    await eventually(async () => expect(await after.isDisabled()).toBe(true))
+    expect(await after.evaluate((arrow) => arrow === document.activeElement)).toBe(true)
+    await after.press("Enter")
     const [download] = await Promise.all([
       visit.page.waitForEvent("download"),
       visit.page.getByRole("link", { name: "Download CSV" }).click(),

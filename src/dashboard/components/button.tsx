@@ -16,18 +16,22 @@ interface Look {
 const classOf = ({ kind = "secondary", size = "medium" }: Look, extra = "") =>
   `button button-${kind} button-${size} ${extra}`.trimEnd()
 
-type ButtonProps = Look & { readonly busy?: boolean } & ComponentProps<"button">
+type ButtonProps = Look & { readonly busy?: boolean; readonly atEnd?: boolean } & ComponentProps<"button">
 
-/** `busy`: the button was pressed and its work is not done yet. It keeps the focus and ignores further presses. */
-export function Button({ kind, size, icon, busy = false, children, onClick, className, ...rest }: ButtonProps) {
+/**
+ * `busy`: the button was pressed and its work is not done yet. `atEnd`: it goes no further. Both keep the focus, which a disabled button
+ * loses, and ignore presses.
+ */
+export function Button({ kind, size, icon, busy = false, atEnd = false, children, onClick, ...rest }: ButtonProps) {
+  const isIdle = busy || atEnd
   return (
     <button
       type="button"
       {...rest}
-      className={classOf({ ...(kind && { kind }), ...(size && { size }) }, className)}
+      className={classOf({ ...(kind && { kind }), ...(size && { size }) }, rest.className)}
       aria-busy={busy || undefined}
-      aria-disabled={busy || undefined}
-      onClick={busy ? (event) => event.preventDefault() : onClick}
+      aria-disabled={isIdle || undefined}
+      onClick={isIdle ? (event) => event.preventDefault() : onClick}
     >
       {busy ? <Spinner /> : icon}
       {children}

@@ -148,15 +148,17 @@ function Month({ day, today, min, max, onPick }: Omit<CalendarProps, "label">) {
   const within = (other: string) => (other < min ? min : other > max ? max : other)
   const [at, setAt] = useState(within(day === "" ? today : day))
   const grid = useRef<HTMLTableElement>(null)
-  useEffect(() => grid.current?.querySelector<HTMLElement>(`[data-day="${at}"]`)?.focus(), [at])
-  const first = `${at.slice(0, 7)}-01`
+  const head = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    // Who turns months with an arrow goes on with it.
+    if (head.current?.contains(document.activeElement) === true) return
+    grid.current?.querySelector<HTMLElement>(`[data-day="${at}"]`)?.focus()
+  }, [at])
+  const first = firstOfMonth(at, 0)
   // Weeks begin on Monday.
   const start = later(first, -((new Date(first).getUTCDay() + 6) % 7))
   const days = daysOf(start, WEEKS * 7)
-  const turn = (months: number) => {
-    const [year = 0, month = 0] = first.split("-").map(Number)
-    setAt(within(new Date(Date.UTC(year, month - 1 + months, 1)).toISOString().slice(0, 10)))
-  }
+  const turn = (months: number) => setAt(within(firstOfMonth(at, months)))
   const press = (event: KeyboardEvent) => {
     const step = STEPS[event.key]
     if (step === undefined && event.key !== "PageUp" && event.key !== "PageDown") return
@@ -166,12 +168,12 @@ function Month({ day, today, min, max, onPick }: Omit<CalendarProps, "label">) {
   }
   return (
     <>
-      <div className="calendar-head">
-        <IconButton label={text.monthBefore} disabled={first <= min} onClick={() => turn(-1)}>
+      <div ref={head} className="calendar-head">
+        <IconButton label={text.monthBefore} atEnd={first <= min} onClick={() => turn(-1)}>
           <ChevronLeft />
         </IconButton>
         <span aria-live="polite">{names.month(first)}</span>
-        <IconButton label={text.monthAfter} disabled={later(first, 31) > max} onClick={() => turn(1)}>
+        <IconButton label={text.monthAfter} atEnd={firstOfMonth(at, 1) > max} onClick={() => turn(1)}>
           <ChevronRight />
         </IconButton>
       </div>
@@ -211,6 +213,12 @@ function Month({ day, today, min, max, onPick }: Omit<CalendarProps, "label">) {
       </table>
     </>
   )
+}
+
+/** The first day of a day's month, or of one so many months later. */
+function firstOfMonth(day: string, months: number): string {
+  const [year = 0, month = 0] = day.split("-").map(Number)
+  return new Date(Date.UTC(year, month - 1 + months, 1)).toISOString().slice(0, 10)
 }
 
 function namesIn(language: Language) {

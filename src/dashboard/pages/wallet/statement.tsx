@@ -73,7 +73,7 @@ export default function StatementPage() {
       <nav className="statement-month" aria-label={text.month}>
         <IconButton
           label={text.before}
-          disabled={data !== undefined && month <= data.first_month}
+          atEnd={data !== undefined && month <= data.first_month}
           onClick={() => change("month", otherMonth(month, -1), current)}
         >
           <ChevronLeft />
@@ -81,7 +81,7 @@ export default function StatementPage() {
         <strong aria-live="polite">{monthName(month)}</strong>
         <IconButton
           label={text.after}
-          disabled={month >= current}
+          atEnd={month >= current}
           onClick={() => change("month", otherMonth(month, 1), current)}
         >
           <ChevronRight />
