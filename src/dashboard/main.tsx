@@ -140,6 +140,7 @@ function SecondFactorGate({ children }: { readonly children: ReactNode }) {
   if (data?.needed !== true) return children
   return (
     <EmptyState
+      isPage
       title={text.factorNeeded}
       action={
         <ButtonLink to="/settings" kind="primary">
@@ -187,6 +188,7 @@ function DeadEnd({ title, children }: { readonly title: string; readonly childre
   const text = useShellText()
   return (
     <EmptyState
+      isPage
       title={title}
       action={
         <ButtonLink to="/" kind="primary">

@@ -260,7 +260,8 @@ test("a connection that only takes long to open is not called lost", async () =>
 test("an address that leads nowhere says so, with a way back", async () => {
   await using visit = await world.visit({ person })
   await visit.page.goto(`${world.gateway.url}/dashboard/nowhere`)
-  await visit.page.getByText("Page not found").waitFor()
+  await visit.page.getByRole("heading", { name: "Page not found", level: 1 }).waitFor()
+  expect(await visit.page.title()).toBe("Page not found · Loket")
   await visit.page.getByRole("link", { name: "Go to home" }).click()
   await visit.page.getByRole("heading", { name: "Home" }).waitFor()
 })

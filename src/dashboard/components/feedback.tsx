@@ -117,13 +117,16 @@ interface EmptyStateProps {
   /** What to do about it. */
   readonly children?: ReactNode
   readonly action?: ReactNode
+  /** It stands in place of a whole page, and so has the page's only h1, and gives the browser's tab its title. */
+  readonly isPage?: boolean
 }
 
 /** Shown where there is nothing yet. */
-export const EmptyState = ({ icon, title, children, action }: EmptyStateProps) => (
+export const EmptyState = ({ icon, title, children, action, isPage = false }: EmptyStateProps) => (
   <div className="empty-state">
     {icon !== undefined && <div className="empty-state-icon">{icon}</div>}
-    <p className="empty-state-title">{title}</p>
+    {isPage && <title>{`${title} · Loket`}</title>}
+    {isPage ? <h1 className="empty-state-title">{title}</h1> : <p className="empty-state-title">{title}</p>}
     {children !== undefined && <p className="empty-state-text">{children}</p>}
     {action}
   </div>

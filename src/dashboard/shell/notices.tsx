@@ -178,6 +178,7 @@ function NotThere() {
   }, [])
   return (
     <EmptyState
+      isPage
       icon={<CloudOff />}
       title={text.notLoaded}
       action={
@@ -195,6 +196,7 @@ function Crashed() {
   const text = useShellText()
   return (
     <EmptyState
+      isPage
       title={text.crashed}
       action={
         <Button kind="primary" onClick={() => location.reload()}>

@@ -67,7 +67,7 @@ test("a customer sees nothing of the operator's pages, and is told 403", async (
   expect(await visit.page.getByRole("link", { name: "Operator" }).count()).toBe(0)
   for (const path of ["/operator", "/operator/accounts", "/operator/models/plain", "/operator/audit"]) {
     await visit.page.goto(`${world.gateway.url}/dashboard${path}`)
-    await visit.page.getByText("This page is for operators").waitFor()
+    await visit.page.getByRole("heading", { name: "This page is for operators", level: 1 }).waitFor()
     await visit.page.getByText("403 auth.forbidden").waitFor()
   }
 })
