@@ -112,6 +112,9 @@ test.each([
   await page.getByRole("dialog").getByLabel("Nama passkey").fill("Laptop")
   await page.getByRole("dialog").getByRole("button", { name: "Simpan" }).click()
   await page.getByRole("button", { name: "Hapus Laptop" }).click()
+  // There is no app from which a code could come.
+  await page.getByRole("dialog").getByLabel("Kode pemulihan").waitFor()
+  expect(await page.getByRole("dialog").getByText("dari aplikasi").count()).toBe(0)
   await page.getByRole("dialog").getByLabel("Kata sandi akun").fill(PASSWORD)
   await visit.expectAccessible()
   await page.getByRole("dialog").getByRole("button", { name: "Hapus passkey" }).click()

@@ -53,6 +53,7 @@ interface ProofDialogProps {
 export function ProofDialog({ title, submit = title, intro, change, onClose, danger = false }: ProofDialogProps) {
   const text = useSecondFactorText()
   const hasPasskey = useHasPasskey()
+  const hasApp = useQuery(secondFactorQuery).data?.since !== null
   const trouble = usePasskeyError()(change.error)
   const wrong = usePasswordError()(change.error) === undefined ? trouble : text.wrongProof
   return (
@@ -67,7 +68,7 @@ export function ProofDialog({ title, submit = title, intro, change, onClose, dan
     >
       <p>{intro}</p>
       <PasswordField label={text.password} name="password" autoComplete="current-password" required />
-      <CodeField error={wrong} label={text.anyCode} orPasskey={hasPasskey} />
+      <CodeField error={wrong} label={hasApp ? text.anyCode : text.recoveryCode} orPasskey={hasPasskey} />
     </FormDialog>
   )
 }
@@ -186,6 +187,7 @@ export const useSecondFactorText = texts({
     secret: "Kunci untuk aplikasi autentikator",
     code: "Enam angka dari aplikasi",
     anyCode: "Kode dari aplikasi, atau kode pemulihan",
+    recoveryCode: "Kode pemulihan",
     wrong: "Kode ini salah, sudah dipakai, atau terlalu banyak percobaan. Tunggu kode berikutnya.",
     wrongProof: "Kata sandi, kode, atau passkey tidak diterima, atau terlalu banyak percobaan.",
     turnOn: "Aktifkan",
@@ -252,6 +254,7 @@ export const useSecondFactorText = texts({
     secret: "Key for an authenticator app",
     code: "Six digits from the app",
     anyCode: "A code from the app, or a recovery code",
+    recoveryCode: "Recovery code",
     wrong: "This code is wrong or was used before, or there were too many tries. Wait for the next one.",
     wrongProof: "The password, the code or the passkey was not accepted, or there were too many tries.",
     turnOn: "Turn on",
