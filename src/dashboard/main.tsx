@@ -31,6 +31,9 @@ const client: QueryClient = new QueryClient({
   defaultOptions: { queries: { staleTime: 5_000, retry: mayRetry } },
 })
 
+// Before the code of the page, because all else waits for it and a browser asks for six things at a time.
+void client.prefetchQuery(accountQuery)
+
 export const App = () => (
   <QueryClientProvider client={client}>
     <PreferredLanguage>
@@ -65,12 +68,14 @@ const Waiting = () => (
   </main>
 )
 
-/** The code of the page comes beside the account, unless it is only for somebody signed in and nobody was. */
+/** The code of the page, and what it is gated by, come beside the account, unless it is only for somebody signed in and nobody was. */
 function Ahead({ page: { access, code } }: { readonly page: DashboardPage }) {
   const isLikely = access === "visitor" || access === "anyone" || wasSignedIn()
   useEffect(() => {
-    if (isLikely) code.fetchAhead()
-  }, [isLikely, code])
+    if (!isLikely) return
+    code.fetchAhead()
+    if (access === "operator") void client.prefetchQuery(secondFactorQuery)
+  }, [isLikely, access, code])
   return null
 }
 

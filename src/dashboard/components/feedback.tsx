@@ -77,6 +77,9 @@ const chart = new Code(async () => (await import("./chart.tsx")).default)
 /** `Chart`, which is large and so not among what each page loads. */
 export const useChart = () => useCode(chart)
 
+/** On a page that learns only from its data whether it has a chart. */
+export const useChartAhead = () => useEffect(() => chart.fetchAhead(), [])
+
 interface StaleProps {
   /** What the content is of, in words, while what was asked for is loading; undefined when the content is that. */
   readonly of: string | undefined

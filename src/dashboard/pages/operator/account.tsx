@@ -14,14 +14,17 @@ import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } f
 import { useAccountText } from "./account-text.ts"
 import { AccountTags } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
-import { RefundDialog, Refunds } from "./refunds.tsx"
+import { RefundDialog, Refunds, refundsQuery } from "./refunds.tsx"
 import { useRefundsText } from "./refunds-text.ts"
-import { useTopUpColumns } from "./top-ups.tsx"
+import { AccountTopUps } from "./top-ups.tsx"
 
 export default function AccountPage() {
   const text = useAccountText()
   const { id = "" } = useParams()
   const { data, error, refetch } = useQuery(accountQuery(id))
+  // Asked for at once; shown below.
+  useTransfers(id)
+  useQuery(refundsQuery(id))
   if (data !== undefined) return <Account account={data} />
   const waiting = error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={8} />
   return <OperatorPage title={text.title}>{waiting}</OperatorPage>
@@ -138,10 +141,13 @@ function Numbers({ account }: { readonly account: AccountDetail }) {
   )
 }
 
+const useTransfers = (accountId: string) =>
+  useList(["transfers", accountId], (cursor) => transfersPage(accountId, cursor))
+
 /** The account's transfers, the newest first, with the balance after each. */
 export function Ledger({ accountId }: { readonly accountId: string }) {
   const text = useAccountText()
-  const { table } = useList(["transfers", accountId], (cursor) => transfersPage(accountId, cursor))
+  const { table } = useTransfers(accountId)
   return (
     <Card
       title={text.ledger}
@@ -267,23 +273,6 @@ function useKeyColumns(): readonly Column<Key>[] {
     },
     { id: "created", head: heads.created, cell: ({ created_at: created }) => format.date(created) },
   ]
-}
-
-/** The account's own top-ups. */
-export function AccountTopUps({ topUps }: { readonly topUps: AccountDetail["top_ups"] }) {
-  const text = useAccountText()
-  return (
-    <Card title={text.topUps} flush>
-      <DataTable
-        caption={text.topUps}
-        columns={useTopUpColumns()}
-        rows={topUps}
-        rowKey={({ id }) => id}
-        empty={text.topUpsEmpty}
-      />
-      {topUps.length >= 100 && <p className="operator-foot">{text.topUpsCut}</p>}
-    </Card>
-  )
 }
 
 /** Everything about one account but its transfers. */

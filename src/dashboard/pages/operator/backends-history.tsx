@@ -3,7 +3,7 @@ import { queryOptions, useQuery } from "@tanstack/react-query"
 import { History } from "lucide-react"
 import { api, unwrap } from "../../api/client.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState, ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
+import { EmptyState, ErrorState, Skeleton, useChart, useChartAhead } from "../../components/feedback.tsx"
 import { SelectField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
@@ -28,10 +28,21 @@ const hoursQuery = (member: string) =>
     refetchInterval: HOURS_EVERY_MS,
   })
 
+const useHistory = (member: string) =>
+  useList(["backends", "history", member], (cursor) => historyPage(member, cursor), FOLLOW_MS)
+
+/** It is asked for at once, and shown below what the page waits for. */
+export function useHistoryAhead(): void {
+  const [member] = useParameter("member")
+  useHistory(member)
+  useQuery(hoursQuery(member))
+  useChartAhead()
+}
+
 export function BackendsHistory({ members }: { readonly members: readonly string[] }) {
   const text = useBackendsText().history
   const [member, setMember] = useParameter("member")
-  const { table } = useList(["backends", "history", member], (cursor) => historyPage(member, cursor), FOLLOW_MS)
+  const { table } = useHistory(member)
   const choices = [...new Set([...members, ...(member === "" ? [] : [member])])].toSorted()
   return (
     <section className="operator-history" aria-label={text.title}>

@@ -11,7 +11,7 @@ import { Tag } from "../../components/values.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseWhole } from "../../i18n/figures.ts"
 import { ActDialog, useDraft } from "./act-dialog.tsx"
-import { BackendsHistory } from "./backends-history.tsx"
+import { BackendsHistory, useHistoryAhead } from "./backends-history.tsx"
 import { useBackendsText } from "./text.ts"
 import { ChangeDialog } from "./changes.tsx"
 import { OperatorPage, RoleButton, useMay } from "./frame.tsx"
@@ -49,6 +49,7 @@ export default function BackendsPage() {
   const { data: backends, error, refetch } = useQuery(backendsQuery)
   // They stand above all else, so that the page waits for them and nothing moves.
   const { isPending: noNotes } = useQuery(statusNotesQuery)
+  useHistoryAhead()
   const [acting, setActing] = useState<Acting>()
   const close = () => setActing(undefined)
   return (

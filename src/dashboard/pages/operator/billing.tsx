@@ -21,6 +21,8 @@ type Flagged = BillingHealth["data"][number]
 export default function BillingPage() {
   const text = useBillingText()
   const { table, first } = useList<Flagged, BillingHealth>(["billing"], billingPage)
+  // Asked for at once; shown below.
+  useQuery(absorbedQuery(FIRST_ABSORBED))
   const columns = useFlaggedColumns()
   if (first === undefined && table.error === null) {
     return (
@@ -105,6 +107,7 @@ function useFlaggedColumns(): readonly Column<Flagged>[] {
 
 /** Ranges, in days up to now. */
 const absorbedDays = ["1", "7", "30", "90"] as const
+const FIRST_ABSORBED = "30"
 const DAY_MS = 24 * 60 * 60 * 1_000
 
 const absorbedQuery = (days: (typeof absorbedDays)[number]) =>
@@ -122,7 +125,7 @@ type AbsorbedAccount = Absorbed["accounts"][number]
 function AbsorbedAccounts() {
   const text = useBillingText()
   const format = useFormat()
-  const [days, setDays] = useState<(typeof absorbedDays)[number]>("30")
+  const [days, setDays] = useState<(typeof absorbedDays)[number]>(FIRST_ABSORBED)
   const { data: absorbed, error, refetch } = useQuery(absorbedQuery(days))
   const [act, setAct] = useState<{ readonly of: AbsorbedAccount; readonly what: "freeze" | "unfreeze" }>()
   const close = () => setAct(undefined)

@@ -17,7 +17,7 @@ import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
 
-const ratesQuery = queryOptions({
+export const ratesQuery = queryOptions({
   queryKey: ["operator", "exchange-rates"],
   queryFn: async () => (await unwrap(api.operator["exchange-rates"].get())).data,
   refetchInterval: FOLLOW_MS,

@@ -12,7 +12,7 @@ import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import type { Days } from "../../i18n/figures.ts"
-import { ExchangeRates } from "./exchange-rates.tsx"
+import { ExchangeRates, ratesQuery } from "./exchange-rates.tsx"
 import { OperatorPage, useDays } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
 
@@ -50,6 +50,8 @@ export default function ProfitPage() {
   const { days, today, choose } = useDays()
   const { groupBy, splitBy, choose: divide } = useDivision()
   const { data: profit, error, refetch } = useQuery(profitQuery(days, groupBy, splitBy))
+  // Asked for at once; shown below.
+  useQuery(ratesQuery)
   const address = `/operator/profit/export.csv?${new URLSearchParams(questionOf(days, groupBy, splitBy))}`
   return (
     <OperatorPage

@@ -13,7 +13,7 @@ import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft } from ".
 import { RoleButton } from "./frame.tsx"
 import { useRefundsText } from "./refunds-text.ts"
 
-const refundsQuery = (accountId: string) =>
+export const refundsQuery = (accountId: string) =>
   queryOptions({
     queryKey: ["operator", "refunds", accountId],
     queryFn: async () => (await unwrap(api.operator.accounts({ id: accountId }).refunds.get())).data,

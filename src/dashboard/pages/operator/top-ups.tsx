@@ -8,6 +8,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { TopUpStatus } from "../wallet/top-up.tsx"
+import { useAccountText } from "./account-text.ts"
 import { at, CsvLink, OperatorPage, useList, useParameter } from "./frame.tsx"
 
 const topUpsPage = (status: (typeof topUpStatuses)[number] | undefined, cursor: string | undefined) =>
@@ -59,7 +60,24 @@ interface TopUp extends ComponentProps<typeof TopUpStatus> {
   readonly paid_at: string | null
 }
 
-export function useTopUpColumns(): readonly Column<TopUp>[] {
+/** The top-ups of one account. */
+export function AccountTopUps({ topUps }: { readonly topUps: readonly TopUp[] }) {
+  const text = useAccountText()
+  return (
+    <Card title={text.topUps} flush>
+      <DataTable
+        caption={text.topUps}
+        columns={useTopUpColumns()}
+        rows={topUps}
+        rowKey={({ id }) => id}
+        empty={text.topUpsEmpty}
+      />
+      {topUps.length >= 100 && <p className="operator-foot">{text.topUpsCut}</p>}
+    </Card>
+  )
+}
+
+function useTopUpColumns(): readonly Column<TopUp>[] {
   const { columns: heads, paidAt, refunded } = useTopUpsText()
   const format = useFormat()
   return [

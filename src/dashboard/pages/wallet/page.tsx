@@ -33,6 +33,9 @@ export default function WalletPage() {
   const { balance_micro: balance, held_micro: held, claim_micro: claim } = useAccount()
   const may = useMay()
   const actions = <ButtonLink to="/wallet/statement">{text.statement}</ButtonLink>
+  const [search] = useSearchParams()
+  // Asked for at once; shown in the form.
+  useQuery({ ...quoteQuery(requestedRp(search.get("amount"))), enabled: may("pay") })
   // A payment that can still be made stands above all else.
   if (useQuery(topUpsQuery).isPending) {
     return (

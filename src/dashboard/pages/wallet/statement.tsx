@@ -44,6 +44,8 @@ export default function StatementPage() {
     ...statementQuery(month),
     placeholderData: keepPreviousData,
   })
+  // Asked for at once, for the names in the table.
+  useKeyName()
   const change = (name: string, value: string, usual: string) =>
     setSearch(
       (now) => {
