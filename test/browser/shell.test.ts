@@ -257,6 +257,21 @@ test("a connection that only takes long to open is not called lost", async () =>
   await Promise.allSettled([live, visit.page.close(), lost])
 })
 
+test("on a phone that is held sideways, all of the menu can be reached", async () => {
+  await using visit = await world.visit({ person, size: "phone", language: "id" })
+  const { page } = visit
+  await page.setViewportSize({ width: 667, height: 375 })
+  await visit.open("/")
+  await page.getByRole("button", { name: "Lainnya" }).click()
+  for (const entry of ["Mulai cepat", "Referensi API"]) {
+    const link = page.getByRole("link", { name: entry }).filter({ visible: true })
+    await link.scrollIntoViewIfNeeded()
+    const { y = -1, height = 0 } = (await link.boundingBox()) ?? {}
+    expect(y).toBeGreaterThanOrEqual(0)
+    expect(y + height).toBeLessThanOrEqual(375)
+  }
+})
+
 test("an address that leads nowhere says so, with a way back", async () => {
   await using visit = await world.visit({ person })
   await visit.page.goto(`${world.gateway.url}/dashboard/nowhere`)

@@ -1,0 +1,67 @@
+/** Names without a place to break, as long as they may be: nothing sticks out of a narrow screen, and nothing is cut. */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Person } from "../gateway/harness.ts"
+import { type BrowserWorld, openBrowser } from "./harness.ts"
+
+const long = (length: number) => "abcdefghij".repeat(length / 10 + 1).slice(0, length)
+const EMAIL = `${long(64)}@${long(60)}.${long(60)}.example.com`
+
+let world: BrowserWorld
+let owner: Person
+let member: Person
+
+beforeAll(async () => {
+  world = await openBrowser()
+  const { gateway } = world
+  owner = await gateway.person(100_000)
+  member = await gateway.person()
+  await gateway.sql`update accounts set email = ${EMAIL} where id = ${owner.accountId}`
+  await gateway.sql`update accounts set email = 'member@example.com' where id = ${member.accountId}`
+  const send = async (person: Person, path: string, body: object) =>
+    (await (await gateway.dashboard(person, path, { method: "POST", body: JSON.stringify(body) })).json()) as unknown
+  const { path } = (await send(owner, "/account/invitations", { email: "member@example.com", role: "viewer" })) as {
+    path: string
+  }
+  await send(member, "/account/memberships", { token: path.split("#")[1] })
+  const model = await gateway.model({ format: "chat", model: long(60), script: "input=1000&output=20" })
+  const { key } = await gateway.key(owner, { name: long(60) })
+  const body = { model, messages: [{ role: "user", content: "Halo" }] }
+  await (await gateway.post("/v1/chat/completions", key, body)).text()
+})
+afterAll(() => world[Symbol.asyncDispose]())
+
+test.each(["/settings", "/keys", "/usage", "/models"])("%s fits", async (path) => {
+  await using visit = await world.visit({ person: owner, size: "narrow", language: "id" })
+  await visit.open(path)
+  await visit.expectNoSidewaysScroll()
+})
+
+test("in a list on a phone, what a call cost is not pushed out by the model's name", async () => {
+  await using visit = await world.visit({ person: owner, size: "narrow", language: "id" })
+  await visit.open("/")
+  const cost = visit.page.getByRole("table", { name: "Panggilan terbaru" }).getByText("Rp\u00A01,10")
+  await cost.waitFor()
+  const { x = 0, width = 0 } = (await cost.boundingBox()) ?? {}
+  expect(x).toBeGreaterThan(0)
+  expect(x + width).toBeLessThanOrEqual(320)
+})
+
+test("a line over the page, a dialog and the menu of accounts fit, each with a member's way out in sight", async () => {
+  await using visit = await world.visit({ person: member, size: "narrow", language: "id" })
+  const { page } = visit
+  await visit.open("/settings")
+  await page.getByRole("button", { name: /^Keluar dari akun/ }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.waitFor()
+  expect(await dialog.evaluate(({ scrollWidth, clientWidth }) => scrollWidth - clientWidth)).toBe(0)
+  await dialog.getByRole("button", { name: "Batal" }).click()
+  await page.getByRole("button", { name: "Lainnya" }).click()
+  const first = page.getByRole("link", { name: "Mulai cepat" }).filter({ visible: true })
+  await first.scrollIntoViewIfNeeded()
+  expect((await first.boundingBox())?.y).toBeGreaterThanOrEqual(0)
+  const accounts = page.getByRole("group", { name: "Ganti akun" }).filter({ visible: true })
+  await accounts.getByRole("button", { name: EMAIL }).click()
+  await page.getByText("Anda melihat akun").waitFor()
+  await visit.expectNoSidewaysScroll()
+  await visit.settled()
+})
