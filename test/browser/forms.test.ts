@@ -91,6 +91,10 @@ test("on a phone the month lies within the screen, and Escape closes it", async 
   await using visit = await world.visit({ person, language: "id", size: "phone", theme: "dark" })
   const { page } = visit
   await visit.open("/usage")
+  const [from, to] = await Promise.all(
+    ["Dari", "Sampai"].map((name) => page.getByRole("textbox", { name }).boundingBox()),
+  )
+  expect(to?.y).toBe(from?.y ?? 0)
   await page.getByRole("button", { name: "Pilih tanggal: Sampai" }).click()
   const month = page.locator(".calendar:popover-open")
   await month.locator("td").first().waitFor()

@@ -67,6 +67,22 @@ test.each(everyLook)("the wallet, a payment and a receipt are accessible and fit
   }
 })
 
+test("on a phone, who scrolled down to pay is shown that the payment has come", async () => {
+  const id = await begin(customer, 25_000)
+  await using visit = await world.visit({ person: customer, size: "phone" })
+  const { page } = visit
+  await visit.open(`/wallet/${id}`)
+  const asked = page.getByRole("button", { name: "I have paid" })
+  await asked.focus()
+  await page.evaluate(() => window.scrollTo(0, document.documentElement.scrollHeight))
+  await pay(id)
+  const told = page.getByRole("heading", { name: "Payment received" })
+  await told.waitFor()
+  await eventually(async () => expect((await told.boundingBox())?.y).toBeGreaterThan(60))
+  expect((await told.boundingBox())?.y).toBeLessThan(700)
+  await page.locator("main:focus").waitFor()
+})
+
 test.each(["id", "en"] as const)("on a screen of 320 px amounts and the payment fit (%s)", async (language) => {
   await using visit = await world.visit({ person: customer, size: "narrow", language })
   await visit.open("/wallet")

@@ -3,6 +3,7 @@
  */
 import { useQuery } from "@tanstack/react-query"
 import { ArrowLeft, CircleCheck, Clock, QrCode, Undo2, Download, Printer } from "lucide-react"
+import { useEffect, useRef } from "react"
 import { Link, useParams } from "wouter"
 import { ApiFailure } from "../../api/client.ts"
 import { aboutQuery } from "../../api/queries.ts"
@@ -21,6 +22,15 @@ export default function PaymentPage() {
   const text = useWalletText()
   const { id = "" } = useParams()
   const { data: topUp, error, dataUpdatedAt, refetch } = useQuery(topUpQuery(id))
+  const before = useRef(topUp?.status)
+  useEffect(() => {
+    // Who scrolled down to pay sees what became of it, which stands at the top. The button that had the focus is gone.
+    if (before.current === "pending" && topUp?.status !== "pending") {
+      window.scrollTo(0, 0)
+      document.querySelector("main")?.focus({ preventScroll: true })
+    }
+    before.current = topUp?.status
+  }, [topUp?.status])
   return (
     <Page
       key={topUp?.status}
