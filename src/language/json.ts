@@ -163,7 +163,7 @@ export function parseToolInput(text: string): Json {
   return isObject(input) && hasChangedNumber(input) ? parseExact(text) : input
 }
 
-/** Gives the tool calls in a messages request or answer, parsed from `text`, their input with its numbers as they were written. */
+/** Gives the tool calls in a request or an answer, parsed from `text`, their input with its numbers as they were written. */
 export function keepToolInputs(body: JsonObject, text: string): void {
   const calls = toolCalls(body)
   if (!calls.some(({ input }) => isObject(input) && hasChangedNumber(input))) return
@@ -175,14 +175,23 @@ export function keepToolInputs(body: JsonObject, text: string): void {
   }
 }
 
-function toolCalls({ messages, content }: JsonObject): JsonObject[] {
-  const contents = Array.isArray(messages)
-    ? messages.map((message) => isObject(message) && message["content"])
-    : [content]
-  return contents.flatMap((blocks) => (Array.isArray(blocks) ? blocks.filter(isToolCall) : []))
+/** Calls of tools, in the order of the text; of an answer by Converse what its `toolUse` holds. */
+function toolCalls({ messages, content, output }: JsonObject): JsonObject[] {
+  const holders = Array.isArray(messages)
+    ? messages
+    : [{ content }, isObject(output) ? (output["message"] ?? null) : null]
+  return holders.flatMap((holder) => {
+    const blocks = isObject(holder) ? holder["content"] : undefined
+    return Array.isArray(blocks) ? blocks.flatMap(callsIn) : []
+  })
 }
 
-const isToolCall = (block: Json): block is JsonObject => isObject(block) && block["type"] === "tool_use"
+function callsIn(block: Json): JsonObject[] {
+  if (!isObject(block)) return []
+  const { type, toolUse } = block
+  if (type === "tool_use") return [block]
+  return isObject(toolUse) && Object.hasOwn(toolUse, "input") ? [toolUse] : []
+}
 
 const isChanged = (value: number): boolean =>
   !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))

@@ -16,6 +16,9 @@ const answers = {
     `{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"f","arguments":${QUOTED}}}]}}],` +
     '"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}',
 }
+const conversed =
+  `{"output":{"message":{"role":"assistant","content":[{"text":"a"},{"toolUse":{"toolUseId":"t","name":"f","input":${INPUT}}}]}},` +
+  '"stopReason":"tool_use","usage":{"inputTokens":3,"outputTokens":2,"totalTokens":5}}'
 const event = (type: string, more: string) => `event: ${type}\ndata: {"type":"${type}",${more}}\n\n`
 const streamed =
   event("message_start", '"message":{"id":"msg_1","type":"message","role":"assistant","content":[]}') +
@@ -34,7 +37,12 @@ const backend = Bun.serve({
     sent = await request.text()
     if (sent.includes('"stream":true'))
       return new Response(streamed, { headers: { "Content-Type": "text/event-stream" } })
-    const answer = request.url.endsWith("/messages") ? answers.messages : answers.chat
+    const { pathname } = new URL(request.url)
+    const answer = pathname.endsWith("/converse")
+      ? conversed
+      : pathname.endsWith("/messages")
+        ? answers.messages
+        : answers.chat
     return new Response(answer, { headers: { "Content-Type": "application/json" } })
   },
 })
@@ -85,6 +93,20 @@ describe.each([
     expect(sent).toContain(format === "messages" ? `"input":${INPUT}` : `"arguments":${QUOTED}`)
     expect(answer).toContain(client === "messages" ? `"input":${INPUT}` : `"arguments":${QUOTED}`)
   })
+})
+
+test.each(["messages", "chat"] as const)("a %s client and Converse get it so too", async (client) => {
+  const upstreams = [{ provider: "exact", format: "bedrock" as const, model: "us.amazon.nova-pro-v1:0" }]
+  const model = await gateway.model({ format: "chat", endpoints: [client], upstreams })
+  const response = await gateway.post(
+    paths[client],
+    key,
+    `{"model":"${model}","max_tokens":50,${bodies[client]("hi")}}`,
+  )
+  const answer = await response.text()
+  expect({ status: response.status, answer }).toMatchObject({ status: 200 })
+  expect(sent).toContain(`"input":${INPUT}`)
+  expect(answer).toContain(client === "messages" ? `"input":${INPUT}` : `"arguments":${QUOTED}`)
 })
 
 test("an input that is a number by itself takes no other one's place", async () => {

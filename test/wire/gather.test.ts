@@ -443,6 +443,18 @@ test("a ConverseStream is put together as Converse answers", () => {
   })
 })
 
+test("the numbers of a call that is put together have every digit", () => {
+  const input = '{"id":1234567890123456789}'
+  const toolUse = { toolUseId: "t", name: "f" }
+  const reply = gatherAll(converseFormat.backend, [
+    sse("contentBlockStart", { contentBlockIndex: 0, start: { toolUse } }),
+    sse("contentBlockDelta", { contentBlockIndex: 0, delta: { toolUse: { input } } }),
+    sse("messageStop", { stopReason: "tool_use" }),
+    sse("metadata", { usage: {} }),
+  ])
+  expect(JSON.stringify(reply)).toContain(`"input":${input}`)
+})
+
 test.each([
   ["chat", chatFormat.backend, "chat/error"],
   ["messages", messagesFormat.backend, "messages/error"],

@@ -1,7 +1,7 @@
 /**
  * A whole Converse answer: read, put together from a stream, and in the neutral language; why it ended, and what it counts.
  */
-import { type Json, type JsonObject, filled, isObject, isText, readText } from "../../language/json.ts"
+import { type Json, type JsonObject, filled, isObject, isText, parseToolInput, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
 import type { Gatherer, Reply } from "../format.ts"
@@ -188,7 +188,7 @@ function blockOf({ text, thinking, signature, redacted, call, json }: Block): Js
 function inputOf(json: string): Json {
   if (json === "") return {}
   try {
-    return JSON.parse(json) as Json
+    return parseToolInput(json)
   } catch {
     return {}
   }
