@@ -160,7 +160,7 @@ export const filled = (value: unknown): boolean =>
 /** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON. */
 export function parseToolInput(text: string): Json {
   const input = JSON.parse(text) as Json
-  return isObject(input) && hasChangedNumber(input) ? parseExact(text) : input
+  return isObject(input) && hasChangedNumber(input) ? (parseExact(text) ?? input) : input
 }
 
 /** Gives the tool calls in a request or an answer, parsed from `text`, their input with its numbers as they were written. */
@@ -196,18 +196,29 @@ function callsIn(block: Json): JsonObject[] {
 const isChanged = (value: number): boolean =>
   !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))
 
-const hasChangedNumber = (value: Json | undefined): boolean =>
-  typeof value === "number"
-    ? isChanged(value)
-    : typeof value === "object" && value !== null && Object.values(value).some(hasChangedNumber)
+/** Without recursion: what a model writes may nest deeper than the stack. */
+function hasChangedNumber(value: Json): boolean {
+  const left: (Json | undefined)[] = [value]
+  for (const one of left) {
+    if (typeof one === "number" && isChanged(one)) return true
+    if (typeof one === "object" && one !== null) for (const inner of Object.values(one)) left.push(inner)
+  }
+  return false
+}
 
 interface RawJson {
   rawJSON(text: string): JsonObject
 }
 
-const parseExact = (text: string): Json =>
-  JSON.parse(text, (_name, value: Json, ...[context]: { readonly source: string }[]) =>
-    typeof value === "number" && isChanged(value) && context !== undefined
-      ? (JSON as unknown as RawJson).rawJSON(context.source)
-      : value,
-  ) as Json
+/** Undefined where the text nests deeper than the stack; its numbers then stay as they were parsed. */
+function parseExact(text: string): Json | undefined {
+  try {
+    return JSON.parse(text, (_name, value: Json, ...[context]: { readonly source: string }[]) =>
+      typeof value === "number" && isChanged(value) && context !== undefined
+        ? (JSON as unknown as RawJson).rawJSON(context.source)
+        : value,
+    ) as Json
+  } catch {
+    return undefined
+  }
+}

@@ -1,6 +1,7 @@
 /** Numbers of a tool's input, digit by digit: clients in other languages read integers of any length, and ids are such (docs/formats.md). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { isObject, keepToolInputs, parseToolInput } from "../../src/language/json.ts"
 import { backendOf, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 const INPUT =
@@ -117,4 +118,16 @@ test("an input that is a number by itself takes no other one's place", async () 
   const response = await gateway.post(paths.messages, key, `{"model":"${model}","max_tokens":50,${twice}}`)
   expect({ status: response.status, text: await response.text() }).toMatchObject({ status: 200 })
   expect(sent).toContain(`"id":"a","name":"f","input":${INPUT}`)
+})
+
+test.each([100, 5_000, 30_000])("an input that nests %d deep is read, whatever its numbers", (depth) => {
+  for (const number of ["1234567890123456789", "7"]) {
+    const input = `{"id":${"[".repeat(depth)}${number}${"]".repeat(depth)}}`
+    expect(isObject(parseToolInput(input))).toBe(true)
+    const text = `{"content":[{"type":"tool_use","input":${input}}]}`
+    const answer = JSON.parse(text)
+    keepToolInputs(answer, text)
+    // How deep the text of a number can be kept is the stack's to say.
+    if (number === "7" || depth === 100) expect(JSON.stringify(answer)).toBe(text)
+  }
 })
