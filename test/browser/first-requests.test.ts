@@ -36,7 +36,7 @@ async function expectAsked(who: Person, path: string, questions: readonly string
 }
 
 test.each([
-  ["/", ["/account/summary", "/usage/summary?*", "/account/price-changes", "/usage?*", "/dashboard/assets/chart-*.js"]],
+  ["/", ["/account/summary", "/usage/summary?*", "/account/price-changes", "/usage?*"]],
   ["/wallet", ["/top-ups", "/top-ups/quote?*"]],
   ["/wallet?amount=75000", ["/top-ups", "/top-ups/quote?amount_rp=75000"]],
   ["/wallet/statement", ["/account/statement?*", "/keys?*"]],

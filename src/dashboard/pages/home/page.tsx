@@ -6,7 +6,7 @@ import { api, unwrap } from "../../api/client.ts"
 import { priceChangesQuery } from "../../api/queries.ts"
 import { ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { EmptyState, ErrorState, Skeleton, useChart, useChartAhead } from "../../components/feedback.tsx"
+import { EmptyState, ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
@@ -24,7 +24,6 @@ export default function HomePage() {
   const changes = useQuery(priceChangesQuery)
   // Asked for at once; shown below.
   useQuery(recentCallsQuery)
-  useChartAhead()
   // What stands at the top, or does not, would move all the rest.
   if (summary.isPending || changes.isPending) {
     return (
