@@ -68,8 +68,9 @@ test.each(everyLook)("the wallet, a payment and a receipt are accessible and fit
 })
 
 test("on a phone, who scrolled down to pay is shown that the payment has come", async () => {
-  const id = await begin(customer, 25_000)
-  await using visit = await world.visit({ person: customer, size: "phone" })
+  const person = await world.gateway.person()
+  const id = await begin(person, 25_000)
+  await using visit = await world.visit({ person, size: "phone" })
   const { page } = visit
   await visit.open(`/wallet/${id}`)
   const asked = page.getByRole("button", { name: "I have paid" })
