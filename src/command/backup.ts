@@ -121,7 +121,10 @@ async function makeBackup(
 /** What a backup says of itself, when every file is what it was. Throws `CommandFailure` with what is not. */
 async function readBackup(directory: string, checked: (bytes: number) => void = () => {}): Promise<Manifest> {
   const place = resolve(directory)
-  const text = await readFile(join(place, NAME), "utf8").catch(() => undefined)
+  const text = await readFile(join(place, NAME), "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined
+    throw new CommandFailure(`${join(place, NAME)} cannot be read (${error.code}): run this as the user who made it`)
+  })
   if (text === undefined) throw new CommandFailure(`${place} is no backup: it has no ${NAME}`)
   let said: unknown
   try {

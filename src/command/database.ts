@@ -125,7 +125,8 @@ export const archiveCommand = () =>
     .option("--before <month>", "the first month that stays, as 2026-08")
     .option("--check", "read what is archived, and change nothing")
     .action(async ({ before, check }) => {
-      if ((before === undefined) === (check === undefined)) throw new CommandFailure("--before <month>, or --check", 2)
+      if ((before === undefined) === (check === undefined))
+        throw new CommandFailure("say one of --before <month> and --check", 2)
       const until = before === undefined ? undefined : monthMs(before)
       const config = configuration()
       mustExist(config)

@@ -77,6 +77,8 @@ test("what is not understood exits with 2, names what was likely meant, and wher
     ["simulator --port 70000", /must be a number from 0 to 65535[^]*See `loket simulator --help`/],
     ["", /^Usage: loket/],
     // As of a shell's variable that is not set: not the directory that one stands in.
+    ["archive", /^say one of --before <month> and --check$/],
+    ["archive --check --before 2026-08", /^say one of --before <month> and --check$/],
     ["move --to=", /'--to <place>' argument '' is invalid. It must not be empty/],
   ]
   for (const [line, complaint] of cases) {

@@ -208,3 +208,14 @@ test("nothing that is there is overwritten, and what cannot be is said", async (
   expect(await marksIn(dataDir)).toEqual([0])
   expect(readdirSync(scratch).filter((name) => name.endsWith(".unfinished"))).toEqual([])
 })
+
+test("a backup that this user cannot read is not said to be none", async () => {
+  const backup = fresh()
+  mkdirSync(backup)
+  expect((await loket({}, "restore", backup, "--check")).complaint).toContain("is no backup: it has no manifest.json")
+  // Not even the superuser reads a directory as a file.
+  mkdirSync(join(backup, "manifest.json"))
+  const { code, complaint } = await loket({}, "restore", backup, "--check")
+  expect(code).toBe(1)
+  expect(complaint).toBe(`${join(backup, "manifest.json")} cannot be read (EISDIR): run this as the user who made it`)
+})
