@@ -75,6 +75,8 @@ export interface UsageStore {
   list(filter: UsageFilter, page: UsagePage): Promise<readonly UsageRow[]>
   /** The final record of a call, and the markers of its reroutes in their order. What failed tries cost is the house's own. */
   find(accountId: string, requestId: string): Promise<{ record: UsageRow; markers: readonly UsageRow[] } | undefined>
+  /** How many months are in files, whose calls are listed no more. */
+  archived(): Promise<number>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -109,6 +111,14 @@ export function usageStore(database: Database, archives: string): UsageStore {
       if (found.length === page.limit || rows[0]?.looked_at !== LOOKED_AT) return found.map(toUsageRow)
       const rare = await database.run((sql) => sql<Row[]>`${rareRows(sql, filter, page)}`, once)
       return rare.map(toUsageRow)
+    },
+
+    async archived() {
+      const [row] = await database.run(
+        (sql) => sql<{ months: number }[]>`select count(*)::int as months from archives`,
+        once,
+      )
+      return row?.months ?? 0
     },
 
     async find(accountId, requestId) {

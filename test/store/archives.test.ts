@@ -5,6 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { firstRequestId } from "../../src/http/edge.ts"
 import { archiveMonth, archivesIn, damagedArchives, monthsBefore, obstacle } from "../../src/store/archives.ts"
+import { usageCsv } from "../../src/http/dashboard/usage-rows.ts"
 import { accountViews, type TransferRow } from "../../src/store/operator/accounts.ts"
 import { personalExport } from "../../src/store/personal-export.ts"
 import { usageStore } from "../../src/store/usage.ts"
@@ -422,4 +423,27 @@ test("who would change a record while it is archived waits, as long as calls do,
   }
   expect((await found(ids)).map((call) => call?.record.turns)).toEqual(ids.map(() => 1))
   await agrees("--full")
+})
+
+const lines = async (answer: Response) => (await answer.text()).trim().split("\r\n").length
+
+test("a file of calls that is read while their month goes breaks off, and is not half a file that looks whole", async () => {
+  await setEnd("")
+  const id = idAt("2026-06-15T12:00")
+  await book(id, at("2026-06-15T12:00"))
+  await world.sql`
+    insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+      cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms)
+    select first_call('2026-06-10T00:00Z'::timestamptz + n * interval '1 ms') || lpad(n::text, 18, '0'), 0, account_id, key_id, lease_id, model, endpoint, streamed,
+      'upstream_error', 0, 0, 0, 0, 0, 0, price_id, 1, 1, false, '2026-06-10', 1
+    from usage, generate_series(1, ${MANY}) n where request_id = ${id} and part = 0`
+  await agrees()
+  const usage = usageStore(world.db, archivesIn(directory))
+  const file = () =>
+    usageCsv(usage, { accountId: world.victim.accountId, to: new Date("2026-07-01Z") }, { notation: undefined })
+  expect(await lines(await file())).toBe(1 + 1 + MANY)
+  const begun = await file()
+  expect(await archive()).toMatchObject({ code: 0 })
+  expect(await lines(begun).catch(String)).toContain("a month was archived meanwhile")
+  expect(await lines(await file())).toBe(1)
 })

@@ -181,12 +181,21 @@ export const usageCsv = (
   usage: UsageStore,
   filter: UsageFilter,
   { notation, ...sending }: Pick<CsvFile<UsageRow>, "notation" | "onEnd" | "stalledMs">,
-): Promise<Response> =>
-  csvFile<UsageRow>({
+): Promise<Response> => {
+  let archived: number | undefined
+  return csvFile<UsageRow>({
     ...sending,
     name: "loket-usage",
     columns: Object.keys(columns),
     notation,
     cells: (row) => Object.values(columns).map((column) => column(row)),
-    read: ({ limit, after }) => usage.list(filter, { limit, ...(after && { after }) }),
+    async read({ limit, after }) {
+      archived ??= await usage.archived()
+      const rows = await usage.list(filter, { limit, ...(after && { after }) })
+      // A month that went meanwhile ends the rows in its midst.
+      const isLast = after !== undefined && rows.length < limit
+      if (isLast && (await usage.archived()) !== archived) throw new Error("a month was archived meanwhile")
+      return rows
+    },
   })
+}

@@ -118,7 +118,11 @@ const never = () => Promise.reject(new Error("not asked"))
 test("four files of one account are sent at once, and the next when one of them is over", async () => {
   const app = new Elysia().use(edge).use(
     usageController({
-      usage: { list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => row)), find: never },
+      usage: {
+        list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => row)),
+        find: never,
+        archived: () => Promise.resolve(0),
+      },
       sums: { summarise: never, total: never, errors: never },
       firstTokens: never,
       authenticate: Object.assign(
