@@ -4,17 +4,17 @@
  */
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { CloudOff, TrendingUpDown } from "lucide-react"
-import { Component, type ReactNode, useEffect } from "react"
+import { Component, type ReactNode, useEffect, useState } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../api/client.ts"
 import { useConnection } from "../api/live.ts"
-import { aboutQuery, accountQuery, priceChangesQuery, useChange } from "../api/queries.ts"
+import { aboutQuery, accountQuery, membershipsQuery, priceChangesQuery, useChange } from "../api/queries.ts"
 import { Button, ContactLink } from "../components/button.tsx"
 import { EmptyState, NotLoaded, useLate } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { texts, useFormat } from "../i18n/language.tsx"
-import { AccountPaused, LookedAt, Moved, Notice, Unusual, useIsOwn, useMay, useSession } from "./session.tsx"
-import { useShellText } from "./text.ts"
+import { AccountPaused, type Left, LEFT, LookedAt, Notice, Unusual, useIsOwn, useMay, useSession } from "./session.tsx"
+import { useRoleText, useShellText } from "./text.ts"
 import { LegalList } from "./appearance.tsx"
 
 /** What must be known on every page: that it may be out of date, and what is up with the account. */
@@ -45,18 +45,6 @@ function LostConnection() {
     <Notice tone="warn">
       {connection === "offline" ? text.offline : text.disconnected} {text.asOf(format.time(since))}
     </Notice>
-  )
-}
-
-/** Whether the page follows its account, in a dot and a word. */
-export function ConnectionSign() {
-  const text = useShellText()
-  const { connection } = useConnection()
-  return (
-    <span className={`connection connection-${connection}`} title={text.connections[connection]}>
-      <span className="connection-dot" aria-hidden="true" />
-      <span className="connection-word">{text.connections[connection]}</span>
-    </span>
   )
 }
 
@@ -128,6 +116,34 @@ function Frozen() {
     <Notice tone="bad">
       {text.frozen(account?.id ?? "")}{" "}
       {contact === undefined ? text.askOperator : <ContactLink contact={contact}>{text.contactOperator}</ContactLink>}
+    </Notice>
+  )
+}
+
+/** Why the page is about another account than a moment ago, until it is dismissed. What was being written is gone. */
+function Moved() {
+  const text = useRoleText()
+  const { account } = useSession()
+  const [left, setLeft] = useState(() => {
+    const kept = sessionStorage.getItem(LEFT)
+    return kept === null ? undefined : (JSON.parse(kept) as Left)
+  })
+  const isHere = left !== undefined && account !== undefined
+  const { data: memberships, isPending } = useQuery({ ...membershipsQuery, enabled: isHere })
+  if (!isHere || isPending) return null
+  const { id, email, wasOwn, wasSeen } = left
+  const isMember = wasOwn || memberships?.some(({ account_id: of }) => of === id) !== false
+  const dismiss = () => {
+    sessionStorage.removeItem(LEFT)
+    setLeft(undefined)
+  }
+  return (
+    <Notice tone="warn">
+      {wasSeen ? text.seenOver(email) : isMember ? text.movedFrom(email) : text.noMember(email)}{" "}
+      {text.nowAbout(account.email)}{" "}
+      <button type="button" className="notice-button" onClick={dismiss}>
+        {text.understood}
+      </button>
     </Notice>
   )
 }

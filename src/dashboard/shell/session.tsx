@@ -5,8 +5,8 @@
  * much.
  */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
-import { Check, CircleAlert, Users } from "lucide-react"
-import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react"
+import { CircleAlert } from "lucide-react"
+import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
 import { Link } from "wouter"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations } from "../api/browser.ts"
@@ -84,8 +84,8 @@ export function leaveFor(path: string): void {
 }
 
 /** In the tab's storage: the account that the page was about before it was loaded anew without anybody's doing here. */
-const LEFT = "loket-left"
-type Left = Pick<Account, "id" | "email"> & { readonly wasOwn: boolean; readonly wasSeen: boolean }
+export const LEFT = "loket-left"
+export type Left = Pick<Account, "id" | "email"> & { readonly wasOwn: boolean; readonly wasSeen: boolean }
 
 function reloadAsAnother({ id, email, signed_in: who, seen }: Account): void {
   const left: Left = { id, email, wasOwn: id === who.id, wasSeen: seen !== null }
@@ -159,7 +159,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
 }
 
 /** Loads the page anew, so that nothing of the account before is left on it. */
-function useSwitch() {
+export function useSwitch() {
   const text = useRoleText()
   const toasts = useToasts()
   const client = useQueryClient()
@@ -171,41 +171,6 @@ function useSwitch() {
       return client.invalidateQueries(membershipsQuery)
     },
   })
-}
-
-/** In the menu of the account. */
-export function AccountSwitcher() {
-  const text = useRoleText()
-  const { account } = useSession()
-  const { data: memberships = [] } = useQuery({ ...membershipsQuery, enabled: account !== undefined })
-  const change = useSwitch()
-  if (account === undefined || memberships.length === 0) return null
-  const own = { id: account.signed_in.id, email: account.signed_in.email, note: text.own }
-  const others = memberships.map(({ account_id: id, email, role }) => ({ id, email, note: text.roles[role] }))
-  return (
-    <div className="account-switch" role="group" aria-label={text.accounts}>
-      <p className="account-switch-title">
-        <Users aria-hidden="true" />
-        {text.accounts}
-      </p>
-      {[own, ...others].map(({ id, email, note }) => (
-        <button
-          key={id}
-          type="button"
-          className="navigation-link"
-          aria-pressed={id === account.id}
-          disabled={change.isPending}
-          onClick={() => id !== account.id && change.mutate(id)}
-        >
-          <span className="account-switch-words">
-            <span>{email}</span>
-            <small>{note}</small>
-          </span>
-          {id === account.id && <Check aria-hidden="true" />}
-        </button>
-      ))}
-    </div>
-  )
 }
 
 /** On every page of another's account. */
@@ -253,34 +218,6 @@ function Seen({ account, until }: SeenProps) {
       {text.seeing(account.email, account.signed_in.email, format.time(until))}{" "}
       <button type="button" className="notice-button" disabled={end.isPending} onClick={() => end.mutate()}>
         {text.endSeeing}
-      </button>
-    </Notice>
-  )
-}
-
-/** Why the page is about another account than a moment ago, until it is dismissed. What was being written is gone. */
-export function Moved() {
-  const text = useRoleText()
-  const { account } = useSession()
-  const [left, setLeft] = useState(() => {
-    const kept = sessionStorage.getItem(LEFT)
-    return kept === null ? undefined : (JSON.parse(kept) as Left)
-  })
-  const isHere = left !== undefined && account !== undefined
-  const { data: memberships, isPending } = useQuery({ ...membershipsQuery, enabled: isHere })
-  if (!isHere || isPending) return null
-  const { id, email, wasOwn, wasSeen } = left
-  const isMember = wasOwn || memberships?.some(({ account_id: of }) => of === id) !== false
-  const dismiss = () => {
-    sessionStorage.removeItem(LEFT)
-    setLeft(undefined)
-  }
-  return (
-    <Notice tone="warn">
-      {wasSeen ? text.seenOver(email) : isMember ? text.movedFrom(email) : text.noMember(email)}{" "}
-      {text.nowAbout(account.email)}{" "}
-      <button type="button" className="notice-button" onClick={dismiss}>
-        {text.understood}
       </button>
     </Notice>
   )

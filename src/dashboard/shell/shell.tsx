@@ -1,16 +1,19 @@
 /** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
-import { CircleUser, Ellipsis, FileCode, LogOut, Wallet } from "lucide-react"
+import { Check, CircleUser, Ellipsis, FileCode, LogOut, Users, Wallet } from "lucide-react"
+import { useQuery } from "@tanstack/react-query"
 import { type ReactNode, useEffect, useRef } from "react"
 import { Link, useLocation, useRoute } from "wouter"
+import { useConnection } from "../api/live.ts"
+import { membershipsQuery } from "../api/queries.ts"
 import { ButtonLink, Menu } from "../components/button.tsx"
 import { Logo, LanguageSwitch, ThemeSwitch } from "./appearance.tsx"
 import { useToasts } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
-import { ConnectionSign, Notices } from "./notices.tsx"
+import { Notices } from "./notices.tsx"
 import { useLanguage } from "../i18n/language.tsx"
-import { AccountSwitcher, useSession } from "./session.tsx"
-import { useShellText } from "./text.ts"
+import { useSession, useSwitch } from "./session.tsx"
+import { useRoleText, useShellText } from "./text.ts"
 
 export function Shell({ children }: { readonly children: ReactNode }) {
   const text = useShellText()
@@ -233,5 +236,52 @@ function AccountPanel() {
         </button>
       )}
     </div>
+  )
+}
+
+/** In the menu of the account. */
+function AccountSwitcher() {
+  const text = useRoleText()
+  const { account } = useSession()
+  const { data: memberships = [] } = useQuery({ ...membershipsQuery, enabled: account !== undefined })
+  const change = useSwitch()
+  if (account === undefined || memberships.length === 0) return null
+  const own = { id: account.signed_in.id, email: account.signed_in.email, note: text.own }
+  const others = memberships.map(({ account_id: id, email, role }) => ({ id, email, note: text.roles[role] }))
+  return (
+    <div className="account-switch" role="group" aria-label={text.accounts}>
+      <p className="account-switch-title">
+        <Users aria-hidden="true" />
+        {text.accounts}
+      </p>
+      {[own, ...others].map(({ id, email, note }) => (
+        <button
+          key={id}
+          type="button"
+          className="navigation-link"
+          aria-pressed={id === account.id}
+          disabled={change.isPending}
+          onClick={() => id !== account.id && change.mutate(id)}
+        >
+          <span className="account-switch-words">
+            <span>{email}</span>
+            <small>{note}</small>
+          </span>
+          {id === account.id && <Check aria-hidden="true" />}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+/** Whether the page follows its account, in a dot and a word. */
+function ConnectionSign() {
+  const text = useShellText()
+  const { connection } = useConnection()
+  return (
+    <span className={`connection connection-${connection}`} title={text.connections[connection]}>
+      <span className="connection-dot" aria-hidden="true" />
+      <span className="connection-word">{text.connections[connection]}</span>
+    </span>
   )
 }
