@@ -74,7 +74,6 @@ export const wasSignedIn = (): boolean => localStorage.getItem(SIGNED_IN) !== nu
 
 /** This tab goes to a page about another account on purpose. */
 let isLeaving = false
-window.addEventListener("pageshow", () => void (isLeaving = false))
 
 /** Loads a page anew, after the session was told to look at another account. */
 export function leaveFor(path: string): void {
@@ -148,6 +147,12 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     window.addEventListener("storage", heard)
     return () => window.removeEventListener("storage", heard)
   }, [ended])
+  // A page that was left comes back as it was, out of the browser's memory.
+  useEffect(() => {
+    const shown = () => void (isLeaving = false)
+    window.addEventListener("pageshow", shown)
+    return () => window.removeEventListener("pageshow", shown)
+  }, [])
   const isLost = signedOut && wasSignedIn()
   const session = useMemo<Session>(
     () => ({ account, isLost, signedIn, signOut, ended }),
