@@ -49,15 +49,17 @@ export function parseBody(bytes: Uint8Array, extent?: Extent, takesTokenIds = fa
   const values = isOver ? all - Math.min(listedIntegers(bytes), MAX_TOKEN_IDS) : all
   if (depth > DEEPEST_NESTING) return unreadable(`The request body nests deeper than ${DEEPEST_NESTING} levels.`)
   if (values > MAX_VALUES) return unreadable(`The request body has more than ${MAX_VALUES} values.`)
+  let text: string
   let body: Json
   try {
-    const text = decoder.decode(bytes)
+    text = decoder.decode(bytes)
     body = JSON.parse(text) as Json
-    if (isObject(body)) keepToolInputs(body, text)
   } catch {
     return unreadable("The request body is not valid JSON in UTF-8.")
   }
-  return isObject(body) ? body : misshapen(`The request body is ${shown(body)}; it must be a JSON object.`)
+  if (!isObject(body)) return misshapen(`The request body is ${shown(body)}; it must be a JSON object.`)
+  keepToolInputs(body, text)
+  return body
 }
 
 /** The catalogue id that the client names. Whether there is such a model is the catalogue's to say. */
