@@ -1,6 +1,6 @@
 /** The whole dashboard: session, language, page, and the frame without navigation of the pages for visitors. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query"
-import { type ReactNode, StrictMode, useEffect } from "react"
+import { type ComponentType, type ReactNode, StrictMode, useEffect } from "react"
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
@@ -58,14 +58,26 @@ export const App = () => (
 const Waiting = () => (
   <main className="waiting">
     <Skeleton lines={4} />
-    <Switch>
-      {pages.map((page) => (
-        <Route key={page.path} path={page.path}>
-          <Ahead page={page} />
-        </Route>
-      ))}
-    </Switch>
+    <AtAddress of={Ahead} />
   </main>
+)
+
+interface AtAddressProps {
+  readonly of: ComponentType<{ readonly page: DashboardPage }>
+  /** Where no page has the address. */
+  readonly otherwise?: ReactNode
+}
+
+/** What is made of the page that has the address. */
+const AtAddress = ({ of: Of, otherwise = null }: AtAddressProps) => (
+  <Switch>
+    {pages.map((page) => (
+      <Route key={page.path} path={page.path}>
+        <Of page={page} />
+      </Route>
+    ))}
+    <Route>{otherwise}</Route>
+  </Switch>
 )
 
 /** The code of the page, and what it is gated by, come beside the account, unless it is only for somebody signed in and nobody was. */
@@ -88,16 +100,7 @@ function Frame() {
   const page = (
     <Around>
       <CrashBoundary place={path}>
-        <Switch>
-          {pages.map((page) => (
-            <Route key={page.path} path={page.path}>
-              <Admitted page={page} />
-            </Route>
-          ))}
-          <Route>
-            <NotFound />
-          </Route>
-        </Switch>
+        <AtAddress of={Admitted} otherwise={<NotFound />} />
       </CrashBoundary>
     </Around>
   )

@@ -53,6 +53,23 @@ test("the code of a page comes beside the account, and of another one when its l
   await visit.open("/keys")
 })
 
+test("code that could not be had ahead is asked for again when its page is opened", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/models")
+  await page.evaluate(() => Object.assign(globalThis, { isSamePage: true }))
+  const link = page.getByRole("link", { name: "Wallet", exact: true }).first()
+  await page.route(/\/page-\w+\.js$/, (route) => route.abort())
+  const failed = page.waitForEvent("requestfailed")
+  await link.hover()
+  await failed
+  await page.unroute(/\/page-\w+\.js$/)
+  await link.click()
+  await page.getByRole("heading", { name: "Wallet", level: 1 }).waitFor()
+  expect(await page.evaluate(() => "isSamePage" in globalThis)).toBe(true)
+  visit.complaints.length = 0
+})
+
 test("a page is there as soon as its code is: what waits for it is not kept on the page", async () => {
   await using visit = await world.visit({ person })
   // A clock that stands still, and is set forward by hand: React keeps the fallback of a `Suspense` for 300 ms.
@@ -62,10 +79,10 @@ test("a page is there as soon as its code is: what waits for it is not kept on t
   visit.page.on("request", (request) => asked.push(request.url()))
   await visit.page.goto(`${world.gateway.url}/dashboard/keys`)
   const hasAsked = () => asked.some((url) => url.startsWith(`${world.gateway.url}/keys`))
-  for (let ms = 0; ms < 250 && !hasAsked(); ms += 10) {
-    await visit.page.clock.runFor(10)
+  for (let ms = 0; ms < 250 && !hasAsked(); ms++) {
+    await visit.page.clock.runFor(1)
     // The gateway answers meanwhile, in the time of everybody else.
-    await Bun.sleep(100)
+    await Bun.sleep(50)
   }
   expect(hasAsked()).toBe(true)
 })

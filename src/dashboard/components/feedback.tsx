@@ -23,7 +23,7 @@ export class NotLoaded extends Error {
   override readonly name = "NotLoaded"
 }
 
-/** Code that is fetched when it is first wanted, and then kept. */
+/** Code that is fetched when it is first wanted, and then kept; where it could not be had, it is asked for again. */
 export class Code<Content> {
   /** Undefined until it is there. */
   content: Content | undefined
@@ -39,6 +39,7 @@ export class Code<Content> {
     return (this.#coming ??= this.#load().then(
       (content) => void (this.content = content),
       (cause: unknown) => {
+        this.#coming = undefined
         throw new NotLoaded("code of the page", { cause })
       },
     ))

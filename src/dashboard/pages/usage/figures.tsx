@@ -3,7 +3,7 @@ import { useQuery, keepPreviousData } from "@tanstack/react-query"
 import { Activity, CircleCheck } from "lucide-react"
 import { useMemo, useState } from "react"
 import { type Column, DataTable, type Sorting } from "../../components/data-table.tsx"
-import { EmptyState, Skeleton, Stale, useChart } from "../../components/feedback.tsx"
+import { EmptyState, Skeleton, Stale, useChart, useChartAhead } from "../../components/feedback.tsx"
 import { Choice, SelectField } from "../../components/form.tsx"
 import { Card, Tabs } from "../../components/layout.tsx"
 import { callFormat, Money } from "../../components/values.tsx"
@@ -31,8 +31,7 @@ type ChartCardProps = Pick<AddressedView, "view" | "change" | "zoom"> & {
 /** One of the figures over time, in total or by group. */
 export function ChartCard({ view, change, zoom, series, staleOf }: ChartCardProps) {
   const text = useUsageText()
-  // It comes beside the figures.
-  useChart()
+  useChartAhead()
   // What is drawn is told by the answer that is there, which may still be that of the view before.
   const before = useQuery({ ...seriesBeforeQuery(series?.of ?? view), enabled: series !== undefined }).data
   return (
