@@ -132,10 +132,13 @@ export async function seedFiles(config: Config): Promise<SeedFiles> {
 
 const isProblems = (file: object): file is CatalogueProblem[] => Array.isArray(file)
 
+/** Waits for a database that is being opened, and says so where that takes longer than a moment. */
+export const opening = <Opened>(store: Promise<Opened>): Promise<Opened> => progress("opening the database", store)
+
 /** Works on the database that is there, beside whatever gateway runs on it. */
 export async function withDatabase<T>(work: (database: Database, config: Config) => Promise<T>): Promise<T> {
   const config = configuration()
-  const store = await progress("opening the database", openExisting(config))
+  const store = await opening(openExisting(config))
   try {
     return await work(store.database, config)
   } catch (error) {

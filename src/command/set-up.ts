@@ -24,7 +24,7 @@ import { exchangeRateStore } from "../store/costs.ts"
 import { forgetEdits, readEdits } from "../store/operator/models.ts"
 import { changeRole, type GivenRole, operatorRoles } from "../store/operator/role.ts"
 import { resetSecondFactorOf } from "./account.ts"
-import { command, CommandFailure, configuration, path, progress, seedFiles } from "./command.ts"
+import { command, CommandFailure, configuration, opening, path, seedFiles } from "./command.ts"
 
 export const seedCommand = () =>
   command("seed", {
@@ -39,7 +39,7 @@ export const seedCommand = () =>
     .action(async ({ overwrite }) => {
       const config = configuration()
       const { catalogueFile } = await seedFiles(config)
-      const store = await progress("opening the database", openForCommand(config))
+      const store = await opening(openForCommand(config))
       if (overwrite === true) await forgetEdits(store.database)
       const kept = keepEdits(catalogueFile, await readEdits(store.database, new Date()))
       const { modelsAdded, modelsChanged, pricesAdded, costsAdded } = await store.database.run(
@@ -119,7 +119,7 @@ export const operatorCommand = () =>
     .action(async (email, { revoke, resetSecondFactor, role: asked }) => {
       if (resetSecondFactor === true) return await resetSecondFactorOf(email, "loket operator --reset-second-factor")
       const role: GivenRole = revoke === true ? "customer" : asked
-      const store = await progress("opening the database", openForCommand(configuration()))
+      const store = await opening(openForCommand(configuration()))
       const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
       const outcome = await changeRole(
         store.database,
@@ -165,7 +165,7 @@ export const exchangeRateCommand = () =>
         )
       if (currency !== undefined && unit === undefined)
         throw new CommandFailure(`say the rate after ${currency}: ${EXCHANGE_RATE_TEXT}`, 2)
-      const store = await progress("opening the database", openForCommand(configuration()))
+      const store = await opening(openForCommand(configuration()))
       const rates = exchangeRateStore(store.database)
       try {
         const [known, needed] = [await rates.list(1), await rates.needed()]

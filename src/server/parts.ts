@@ -39,6 +39,7 @@ export interface Parts extends People {
   readonly log: Log
   readonly store: Store
   readonly gateway: Gateway
+  /** Undefined without `REDIS_URL`. */
   readonly counts: RedisCounts | undefined
   /** The listener's address. The system may choose the port, so it is known only once the gateway listens. */
   readonly listens: { port: number }

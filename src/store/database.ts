@@ -18,11 +18,12 @@ export class DatabaseUnavailable extends Error {
   override readonly name: string = "DatabaseUnavailable"
 }
 
-const unavailable = (cause: Error) => new DatabaseUnavailable(`Postgres is unavailable: ${cause.message}`, { cause })
+const noConnection = ({ names }: Servers, cause: Error): string =>
+  `Postgres is not reached at ${names}: ${cause.message}`
 
 /** No connection was had. Names the servers, without user and password. */
-export const notReached = ({ names }: Servers, cause: Error): DatabaseUnavailable =>
-  new DatabaseUnavailable(`Postgres is not reached at ${names}: ${cause.message}`, { cause })
+export const notReached = (servers: Servers, cause: Error): DatabaseUnavailable =>
+  new DatabaseUnavailable(noConnection(servers, cause), { cause })
 
 /** Somebody else holds a lock that the statement has waited for as long as it may. Nothing was done. */
 export class RowsHeld extends DatabaseUnavailable {
@@ -173,8 +174,9 @@ class Pool implements Database {
       // Who was let in before is refused for a while, as in an operator's maintenance. Who never was has the wrong address.
       const isRefused = connection === undefined && this.#wasLetIn && error instanceof postgres.PostgresError
       if (isRefused || isLost(error)) {
-        const { message } = connection === undefined ? notReached(this.#servers, error) : unavailable(error)
-        return new Lost(message, true, error)
+        const isConnected = connection !== undefined
+        const why = isConnected ? `Postgres is unavailable: ${error.message}` : noConnection(this.#servers, error)
+        return new Lost(why, true, error)
       }
       throw error
     }
