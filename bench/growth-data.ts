@@ -204,7 +204,11 @@ const profit = `
   from profit_days where since < date_trunc('day', (select profit_part_end(max(since)) from profit_parts), 'UTC') group by 2, 1 order by 2, 1;
   insert into profit_account_months
   select date_trunc('month', day::timestamp)::date, account_id, sum(calls), ${ACCOUNT_SUMS} from profit_account_days group by 1, 2 order by 1, 2;
-  insert into profit_account_summed select distinct day, true from profit_account_days`
+  insert into profit_account_models
+  select date_trunc('month', since at time zone 'UTC')::date, account_id, model, member,
+    coalesce(sum(records) filter (where profit_is_final(kind)), 0), ${ACCOUNT_SUMS}
+  from profit_days where since < date_trunc('day', (select profit_part_end(max(since)) from profit_parts), 'UTC') group by 1, 2, 3, 4 order by 1, 2, 3, 4;
+  insert into profit_account_summed select distinct day, true, true from profit_account_days`
 
 const callHours = `
   insert into call_summed select * from generate_series(date_trunc('hour', now() - interval '${DAYS} days 2 hours', 'UTC'),

@@ -27,6 +27,7 @@ export interface Claim {
     | "profit_house"
     | "profit_account_days"
     | "profit_account_months"
+    | "profit_account_models"
     | "customer_days"
     | "model_customers"
     | "call_hours"

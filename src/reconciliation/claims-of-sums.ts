@@ -15,6 +15,7 @@ const PROFIT_SUMS = columns(`records ${TOKENS} charge_micro ${OF_PROFIT}`)
 const ACCOUNT_SUMS = columns(`calls records charge_micro ${OF_PROFIT}`)
 
 const summed = (of: readonly string[]): string => of.map((column) => `sum(${column}) as ${column}`).join(", ")
+const OF_KINDS = `coalesce(sum(records) filter (where profit_is_final(kind)), 0) as calls, ${summed(ACCOUNT_SUMS.slice(1))}`
 /** Whether two rows of sums are not the same. */
 const differ = (one: string, other: string, of: readonly string[]): string =>
   [one, other].map((table) => `(${of.map((column) => `${table}.${column}`).join(", ")})`).join(" is distinct from ")
@@ -84,8 +85,7 @@ const accountsOf = (of: Compared): string => `
         select day from profit_account_summed s where stands and not exists (
           select from profit_late l where l.since >= span_begins(s.day, 0) and l.since < span_ends(s.day, false, 0))
       ), summed as (
-        select account_id, (since at time zone 'UTC')::date as day, coalesce(sum(records) filter (where profit_is_final(kind)), 0) as calls,
-          ${summed(ACCOUNT_SUMS.slice(1))}
+        select account_id, (since at time zone 'UTC')::date as day, ${OF_KINDS}
         from ${of.records} d group by 1, 2
       )
       select null::text as account_id, account_id as sums_of, day, ${PROFIT_RECORDED}
@@ -100,6 +100,16 @@ const accountMonthsOf = (of: Compared): string => `
       )
       select null::text as account_id, account_id as sums_of, month, ${PROFIT_RECORDED}
       from summed s full join ${of.sums} k using (account_id, month)
+      where ${differ("s", "k", ACCOUNT_SUMS)}`
+
+/** Of days that are in them, whether they stand or not. */
+const accountModelsOf = (of: Compared): string => `
+      with summed as (
+        select date_trunc('month', since at time zone 'UTC')::date as month, account_id, model, member, ${OF_KINDS}
+        from ${of.records} d where (since at time zone 'UTC')::date in (select day from profit_account_summed where grouped) group by 1, 2, 3, 4
+      )
+      select null::text as account_id, account_id as sums_of, month, model, member, ${PROFIT_RECORDED}
+      from summed s full join ${of.sums} k using (month, account_id, model, member)
       where ${differ("s", "k", ACCOUNT_SUMS)}`
 
 const customersOf = (of: Compared): string => `
@@ -189,11 +199,7 @@ const ofSums = (
   contradictions: (of: Compared) => string,
   records: string,
   sums: string = of,
-): Claim => ({
-  name,
-  of,
-  contradictions: contradictions({ records, sums }),
-})
+): Claim => ({ name, of, contradictions: contradictions({ records, sums }) })
 
 /** Sums that a chore makes are compared where they are made, and where nothing has come later. */
 export const claimsOfSums: readonly Claim[] = [
@@ -213,6 +219,12 @@ export const claimsOfSums: readonly Claim[] = [
     "the sums of profit by accounts and months are those of their days",
     accountMonthsOf,
     "profit_account_days",
+  ),
+  ofSums(
+    "profit_account_models",
+    "the sums of profit by accounts, models and months are those of the parts of days",
+    accountModelsOf,
+    "profit_days",
   ),
   ofSums("customer_days", "the sums of customers by days are those of the parts of days", customersOf, "profit_days"),
   ofSums("model_customers", "the sums of customers by models are those of the hours", lastCallsOf, "profit_hours"),
@@ -245,9 +257,9 @@ export function sumsSince({ call, hour }: New): Replaced {
     select k.* from (select distinct account_id from profit_days where since >= ${day}) a cross join lateral (
       select * from ${table} k where k.account_id = a.account_id and k.${time} >= ${first} offset 0
     ) k)`
-  const [firstDay, firstMonth] = ["day", "month"].map(
-    (unit) => `date_trunc('${unit}', ${day} at time zone 'UTC')::date`,
-  ) as [string, string]
+  const first = (unit: "day" | "month") => `date_trunc('${unit}', ${day} at time zone 'UTC')::date`
+  const [nextDay, firstMonth] = [`${first("day")} + 1`, first("month")]
+  const partsSince = (date: string) => since("profit_days", "since", `((${date})::timestamp at time zone 'UTC')`)
   const ofMonths = `(
     select m.* from (select distinct account_id from profit_days where since >= ${day}) a
     cross join generate_series(${firstMonth}::timestamp, now() at time zone 'UTC', interval '1 month') s (month) cross join lateral (
@@ -268,12 +280,13 @@ export function sumsSince({ call, hour }: New): Replaced {
     profit_hours: of(since("profit_hours", "hour"), profitOf),
     profit_days: of(since("profit_days", "since", day), daysOf, since("profit_hours", "hour", day)),
     profit_house: of(since("profit_house", "since", day), houseOf, since("profit_days", "since", day)),
-    profit_account_days: of(
-      ofAccounts("profit_account_days", "day", `${firstDay} + 1`),
-      accountsOf,
-      since("profit_days", "since", `((${firstDay} + 1)::timestamp at time zone 'UTC')`),
-    ),
+    profit_account_days: of(ofAccounts("profit_account_days", "day", nextDay), accountsOf, partsSince(nextDay)),
     profit_account_months: of(ofMonths, accountMonthsOf, ofAccounts("profit_account_days", "day", firstMonth)),
+    profit_account_models: of(
+      since("profit_account_models", "month", firstMonth),
+      accountModelsOf,
+      partsSince(firstMonth),
+    ),
     customer_days: of(since("customer_days", "day", `(${day} at time zone 'UTC')::date`), customersOf, "profit_days"),
     model_customers: of(ofModels, lastCallsOf, since("profit_hours", "hour", day)),
     call_hours: of(since("call_summed", "hour"), endedOf),

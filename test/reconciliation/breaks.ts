@@ -322,6 +322,18 @@ export const breaks: readonly Break[] = [
     figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000" },
   },
   {
+    claim: "the sums of profit by accounts, models and months are those of the parts of days",
+    by: async ({ sql, victim }) => {
+      await sql`delete from profit_late`
+      await sql.unsafe(`insert into profit_days select profit_part(hour), account_id, model, member, kind, ${sums} from profit_hours
+        group by 1, 2, 3, 4, 5`)
+      await accountSums(sql)
+      await sql`update profit_account_models set cost_micro = cost_micro + 3 where account_id = ${victim.accountId}`
+    },
+    about: "nobody",
+    figures: { kept_cost_micro: "180003", recorded_cost_micro: "180000" },
+  },
+  {
     claim: "the sums of customers by days are those of the parts of days",
     by: async ({ sql }) => {
       await sql`delete from profit_late`

@@ -134,6 +134,7 @@ const NOT_SIMULATED: readonly string[] = [
   "profit_house",
   "profit_account_days",
   "profit_account_months",
+  "profit_account_models",
   "customer_days",
   "model_customers",
   "call_hours",

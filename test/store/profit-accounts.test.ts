@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import { integer, sample, tuple } from "fast-check"
 import type { Sql } from "../../src/store/database.ts"
 import { readCostliest, sumProfitAccounts } from "../../src/store/operator/profit-accounts.ts"
-import { readProfit } from "../../src/store/operator/profit.ts"
+import { type ProfitRow, readProfit } from "../../src/store/operator/profit.ts"
 import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
@@ -27,6 +27,7 @@ const hoursOf = (sql: Sql, seed: number) => sql`
 const CLAIMS = [
   "the sums of profit by accounts are those of the parts of days",
   "the sums of profit by accounts and months are those of their days",
+  "the sums of profit by accounts, models and months are those of the parts of days",
 ]
 const contradicted = async (sql: Sql) => {
   const asked = claims.filter(({ name }) => CLAIMS.includes(name))
@@ -84,12 +85,14 @@ const hourlyPairs = async (sql: Sql, from: Date, to: Date, { groupBy, splitBy }:
     member: "member",
     day: "to_char(hour at time zone 'UTC', 'YYYY-MM-DD')",
   }
-  const rows = await sql.unsafe<{ one: string; other: string; calls: number; cost: string }[]>(
-    `select ${columns[groupBy]} as one, ${columns[splitBy]} as other, coalesce(sum(records) filter (where kind = 'ok'), 0)::int as calls, sum(cost_micro)::text as cost
+  const rows = await sql.unsafe<Omit<ProfitRow, "group" | "split">[]>(
+    `select ${columns[groupBy]} as group, ${columns[splitBy]} as split, coalesce(sum(records) filter (where kind = 'ok'), 0)::int as calls,
+      sum(charge_micro)::bigint as "revenueMicro", sum(cost_micro)::bigint as "costMicro", sum(estimated_micro)::bigint as "estimatedMicro",
+      sum(unknown)::int as unknown, sum(absorbed_micro)::bigint as "absorbedMicro", sum(under)::int as under, sum(under_micro)::bigint as "underMicro"
     from profit_hours where hour >= $1 and hour < $2 group by 1, 2 having sum(records) > 0 order by sum(cost_micro) desc, 1, 2`,
     [from, to],
   )
-  return rows.map(({ one, other, calls, cost }) => [one, other, calls, cost])
+  return rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`))
 }
 
 const told = async ({ db }: TestDatabase, from: Date, to: Date, limit: number) =>
@@ -160,7 +163,7 @@ const toldRightly = async (target: TestDatabase) => {
       halves,
       first,
       last,
-      parts.rows.map(({ group, split, calls, costMicro }) => [group, split, calls, String(costMicro)]),
+      parts.rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`)),
     ]).toEqual([halves, first, last, pairs.slice(0, limit)])
     expect(parts.truncated).toBe(pairs.length > limit)
   }
@@ -191,6 +194,35 @@ test("who costs the most is who does in the hours, whatever of the time is summe
   await summed(target)
   expect(await contradicted(sql)).toEqual([])
   await toldRightly(target)
+}, 300_000)
+
+test("days that were summed before there were sums by models get them, and are told from parts until then", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql, 6)
+  await summed(target)
+  await sql`delete from profit_account_models`
+  await sql`update profit_account_summed set grouped = false`
+  await toldRightly(target)
+  expect(await contradicted(sql)).toEqual([])
+  // What is late by then is in them once.
+  await recordOf(sql, "req_a", "acc_38", "2026-03-02T02:10:00Z")
+  await summed(target)
+  expect(await contradicted(sql)).toEqual([])
+  const [left] = await sql<
+    { days: number }[]
+  >`select count(*)::int as days from profit_account_summed where not grouped`
+  expect(left?.days).toBe(0)
+  await toldRightly(target)
+  const [from, to] = [at(10 * 24), at(70 * 24)]
+  const question = { from, to, timeZone: "UTC", groupBy: "account", splitBy: "model", limit: 5 } as const
+  const { rows } = await readProfit(db, question)
+  expect(rows).toHaveLength(5)
+  // A whole month is read from nothing else.
+  await sql`update profit_days set cost_micro = 0 where since >= '2026-03-01' and since < '2026-04-01'`
+  expect((await readProfit(db, question)).rows).toEqual(rows)
+  await sql`update profit_account_models set charge_micro = charge_micro + 1 where month = '2026-03-01'`
+  expect((await readProfit(db, question)).rows).not.toEqual(rows)
 }, 300_000)
 
 test("where nothing has a cost the accounts are in the order of their ids", async () => {

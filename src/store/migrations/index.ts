@@ -88,6 +88,7 @@ import newestCharges from "./0114_newest_charges.sql" with { type: "text" }
 import modelCustomers from "./0115_model_customers.sql" with { type: "text" }
 import usageErrors from "./0116_usage_errors.sql" with { type: "text" }
 import noUsageFailures from "./0117_no_usage_failures.sql" with { type: "text" }
+import profitModels from "./0118_profit_models.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -192,4 +193,5 @@ export const migrations: readonly Migration[] = [
   { name: "0115_model_customers.sql", sql: modelCustomers },
   { name: "0116_usage_errors.sql", sql: usageErrors },
   { name: "0117_no_usage_failures.sql", sql: noUsageFailures },
+  { name: "0118_profit_models.sql", sql: profitModels },
 ]

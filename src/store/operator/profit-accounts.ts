@@ -44,7 +44,55 @@ export async function readCostliest(
   return undefined
 }
 
-const COLUMNS = "charge_micro, absorbed_micro, cost_micro, estimated_micro, unknown, under, under_micro"
+const COLUMNS = ["charge_micro", "absorbed_micro", "cost_micro", "estimated_micro", "unknown", "under", "under_micro"]
+
+/** Whether all days whose sums accounts have are in those by models too: after an upgrade they are not for a while. */
+export async function areGrouped(database: Database): Promise<boolean> {
+  const [row] = await database.run(
+    (sql) => sql<{ grouped: boolean }[]>`
+      select not exists (select from profit_account_summed where not grouped) as grouped`,
+    patient,
+  )
+  return row?.grouped === true
+}
+
+/**
+ * Sums of some accounts with models, members and how many `calls` were final, which add up to those of a time: of months, of the parts of
+ * days that a month has more or fewer than the time, and of hours.
+ */
+export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly string[]) {
+  const signed = (calls: string) => {
+    const columns = ["records", ...COLUMNS].map((column) => `sign * ${column} as ${column}`)
+    return sql.unsafe(["account_id, model, member", `sign * ${calls} as calls`, ...columns].join(", "))
+  }
+  const final = "case when profit_is_final(kind) then records else 0 end"
+  const chosen = sql`account_id = any (${sql.array([...ids])}::text[])`
+  return sql`(
+    with pieces as materialized (
+      select * from profit_account_pieces_1(${nextHour(from)}, ${nextHour(to)})
+    ), parts as materialized (
+      select at as since, 1 as sign from pieces where kind = 'part'
+      union all
+      select s.since, p.sign from pieces p
+      join profit_parts s on s.since >= span_begins(p.first_day, 0) and s.since < span_ends(p.until_day - 1, false, 0) where p.kind = 'days'
+    ), hours as materialized (
+      select at, sign from pieces where kind = 'hour'
+    ), months as materialized (
+      select first_day as month, sign from pieces where kind = 'month' and sign = 1
+    )
+    select ${signed("calls")} from months cross join lateral (
+      select m.* from profit_account_models m where m.month = months.month and ${chosen} offset 0
+    ) m
+    union all
+    select ${signed(final)} from parts cross join lateral (
+      select d.* from profit_days d where d.since = parts.since and ${chosen} offset 0
+    ) d
+    union all
+    select ${signed(final)} from hours cross join lateral (
+      select h.* from profit_hours h where h.hour = hours.at and ${chosen} offset 0
+    ) h
+  ) as sums`
+}
 
 /** `more`: how many times more accounts of each list are looked at than it should take, which no answer depends on. */
 function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: number) {
@@ -132,8 +180,8 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
           select ${signed} from ${ofMonths} union all select ${signed} from ${ofDays}
         ) k
         union all
-        select account_id, case when profit_is_final(kind) then records else 0 end, records, ${sql.unsafe(COLUMNS)}
-        from (${beside(sql`kind, records, ${sql.unsafe(COLUMNS)}`, sql`true`, isOf(sql`told`))}) each_sum
+        select account_id, case when profit_is_final(kind) then records else 0 end, records, ${sql.unsafe(COLUMNS.join(", "))}
+        from (${beside(sql`kind, records, ${sql.unsafe(COLUMNS.join(", "))}`, sql`true`, isOf(sql`told`))}) each_sum
       ) each_sum
       group by 1
     ), judged as materialized (

@@ -7,7 +7,7 @@
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
-import { readCostliest } from "./profit-accounts.ts"
+import { areGrouped, readCostliest, sumsOfModels } from "./profit-accounts.ts"
 import { nextHour, partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
 import { type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
 
@@ -159,6 +159,7 @@ const MORE_ACCOUNTS = [2, 8]
 async function readCostliestParts(database: Database, question: ProfitQuestion): Promise<readonly Row[] | undefined> {
   const { groupBy, splitBy, limit } = question
   if ((groupBy === "account") === (splitBy === "account") || groupBy === "day") return undefined
+  const byMonths = splitBy !== "day" && (await areGrouped(database))
   for (const more of MORE_ACCOUNTS) {
     const wanted = more * (limit + 1)
     const accounts = await readCostliest(database, question, wanted)
@@ -166,9 +167,10 @@ async function readCostliestParts(database: Database, question: ProfitQuestion):
     const ids = accounts.flatMap(({ name }) => name ?? [])
     const rows = await database.run((sql) => {
       const chosen = sql`account_id = any (${sql.array(ids)}::text[])`
-      return sql<
-        Row[]
-      >`${rowsOf(sql, question, sums(sql, "accounts", question, partsOf(question), chosen))} ${inOrder(sql, question)}`
+      const of = byMonths
+        ? rowsOf(sql, question, sumsOfModels(sql, question, ids), "sum(calls)")
+        : rowsOf(sql, question, sums(sql, "accounts", question, partsOf(question), chosen))
+      return sql<Row[]>`${of} ${inOrder(sql, question)}`
     }, patient)
     const [least, last] = [rows[limit]?.cost, accounts.at(-1)?.cost]
     if (ids.length < wanted || (least !== undefined && last !== undefined && least > last)) return rows
@@ -184,9 +186,9 @@ const partsOf = (question: ProfitQuestion) =>
 const inOrder = (sql: Sql, { groupBy, limit }: ProfitQuestion) =>
   sql`order by ${groupBy === "day" ? sql`one, cost desc, other` : sql`cost desc, one, other`} limit ${limit + 1}`
 
-const rowsOf = (sql: Sql, question: ProfitQuestion, of: ReturnType<typeof sums>) => sql`
+const rowsOf = (sql: Sql, question: ProfitQuestion, of: ReturnType<typeof sums>, calls?: string) => sql`
   select ${named(sql, question)}, summed.* from (
-    select one, other, ${summed(sql)} from (select ${grouped(sql, question)}, sums.* from ${of}) each_sum
+    select one, other, ${summed(sql, calls)} from (select ${grouped(sql, question)}, sums.* from ${of}) each_sum
     group by 1, 2 having sum(records) > 0
   ) summed`
 
