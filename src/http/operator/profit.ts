@@ -76,11 +76,21 @@ export const profitController = ({ authenticate, audit, now, profit, under, mix,
             en: "Of hours that began in the time; without one it is the last 30 days, at most 92. Costs are at the rates and the exchange rate that were in force when a call was opened.",
             id: "Dari jam yang mulai dalam waktu itu; tanpa waktu, 30 hari terakhir, paling lama 92. Biaya memakai tarif dan kurs yang berlaku saat panggilan dibuka.",
           },
-          query: Query,
+          query: Type.Object({
+            ...Query.properties,
+            limit: Type.Optional(
+              Type.Integer({
+                minimum: 1,
+                maximum: MAX_ROWS,
+                default: MAX_ROWS,
+                description: field(`an integer from 1 to ${MAX_ROWS}`, `bilangan bulat dari 1 sampai ${MAX_ROWS}`),
+              }),
+            ),
+          }),
           answer: ProfitShape,
         },
-        async ({ query, operator }) => {
-          const question = asked(query, operator, MAX_ROWS)
+        async ({ query: { limit = MAX_ROWS, ...query }, operator }) => {
+          const question = asked(query, operator, limit)
           if (question instanceof Failure) return question
           const [sums, short] = await Promise.all([profit(question), under(question)])
           const known = await emails(accountsIn(question, sums))

@@ -96,6 +96,33 @@ test("the page's sums are those of the records, however they are divided", async
   await eventually(async () => expect(await table.getByRole("rowheader").count()).toBe(2))
 })
 
+test("a long breakdown begins with a hundred rows, and shows the rest when it is asked for", async () => {
+  const { sql } = world.gateway
+  const rows = (count: number) => sql`
+    insert into profit_hours
+    select date_trunc('hour', now(), 'UTC'), 'acc_none', 'panjang-' || n, 'p/k/1', 'ok', 1, 1, 1, 0, 0, 10, 0, n, 0, 0, 0, 0
+    from generate_series(1, ${count}) n on conflict do nothing`
+  await using visit = await world.visit({ person: world.operator })
+  const table = visit.page.getByRole("table", { name: "Breakdown" })
+  const shownRows = (count: number) =>
+    eventually(async () => expect(await table.getByRole("rowheader").count()).toBe(count))
+  try {
+    await rows(200)
+    await visit.open("/operator/profit?by=model")
+    await shownRows(100)
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    await shownRows(204)
+    expect(await visit.page.getByText("the CSV has all of them").count()).toBe(0)
+    await rows(600)
+    await visit.open("/operator/profit?by=model")
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    await shownRows(500)
+    await visit.page.getByText("There are more rows; the CSV has all of them.").waitFor()
+  } finally {
+    await sql`delete from profit_hours where account_id = 'acc_none'`
+  }
+})
+
 test("what is sold under its cost is told first, and what leaked by why", async () => {
   await using visit = await world.visit({ person: world.operator, language: "id" })
   await visit.open("/operator/profit")

@@ -98,6 +98,19 @@ test.each(["day", "model", "member", "account"])("the sums by %s add up to those
   expect(profit.total).toMatchObject({ margin_micro: row!.revenue - row!.cost, cost_micro: row!.cost })
 })
 
+test("as many rows come as are asked for, and it is said that there are more", async () => {
+  const rows = async (limit: number) =>
+    await json<ProfitTold & { truncated: boolean }>(`profit?group_by=model&limit=${limit}`)
+  const { data } = await json<ProfitTold>("profit?group_by=model")
+  expect(data.length).toBe(3)
+  expect(await rows(2)).toMatchObject({ data: data.slice(0, 2), truncated: true })
+  expect(await rows(3)).toMatchObject({ data, truncated: false })
+  for (const limit of ["0", "501", "1.5", "many"]) {
+    const { status, text } = await ask(`profit?limit=${limit}`)
+    expect([status, text]).toEqual([400, expect.stringContaining("'limit' must be an integer from 1 to 500")])
+  }
+})
+
 test("what retries cost is apart, and what is sold under its cost is named", async () => {
   const profit = await json<ProfitTold>("profit?group_by=model&split_by=member")
   const [retry] = await gateway.sql<{ cost: number }[]>`select cost_micro::float8 as cost from usage where part > 0`

@@ -1,6 +1,7 @@
 /** What calls brought and what they cost: the margin, what leaked of it, and where calls are sold under their cost. */
-import { queryOptions, useQuery } from "@tanstack/react-query"
+import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Download, TrendingDown } from "lucide-react"
+import { useState } from "react"
 import { Link, useSearchParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink } from "../../components/button.tsx"
@@ -17,6 +18,8 @@ import { OperatorPage, useDays } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
+/** Rows that are shown at first, and when somebody asks for more. */
+const [ROWS, MOST_ROWS] = [100, 500]
 
 /** What the profit page divides by. */
 const profitGroups = ["day", "model", "member", "account"] as const
@@ -30,10 +33,10 @@ type Margin = Pick<ProfitView["total"], "revenue_micro" | "margin_micro" | "unkn
 const shareOf = (sum: Margin): number | undefined =>
   sum.revenue_micro === 0 || sum.unknown_cost > 0 ? undefined : sum.margin_micro / sum.revenue_micro
 
-const profitQuery = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) =>
+const profitQuery = (question: ReturnType<typeof questionOf>, limit: number) =>
   queryOptions({
-    queryKey: ["operator", "profit", days, groupBy, splitBy],
-    queryFn: () => unwrap(api.operator.profit.get({ query: questionOf(days, groupBy, splitBy) })),
+    queryKey: ["operator", "profit", question, limit],
+    queryFn: () => unwrap(api.operator.profit.get({ query: { ...question, limit } })),
     refetchInterval: FOLLOW_MS,
   })
 type ProfitView = Awaited<ReturnType<NonNullable<ReturnType<typeof profitQuery>["queryFn"]>>>
@@ -49,10 +52,16 @@ export default function ProfitPage() {
   const text = useProfitText()
   const { days, today, choose } = useDays()
   const { groupBy, splitBy, choose: divide } = useDivision()
-  const { data: profit, error, refetch } = useQuery(profitQuery(days, groupBy, splitBy))
+  const question = questionOf(days, groupBy, splitBy)
+  const [limit, setLimit] = useState(ROWS)
+  const { data: profit, error, refetch } = useQuery(profitQuery(question, limit))
+  const client = useQueryClient()
+  const whole = profitQuery(question, MOST_ROWS)
+  const rest = useMutation({ mutationFn: () => client.prefetchQuery(whole).then(() => setLimit(MOST_ROWS)) })
+  const more = limit < MOST_ROWS && profit?.truncated === true ? { load: rest.mutate, busy: rest.isPending } : undefined
   // Asked for at once; shown below.
   useQuery(ratesQuery)
-  const address = `/operator/profit/export.csv?${new URLSearchParams(questionOf(days, groupBy, splitBy))}`
+  const address = `/operator/profit/export.csv?${new URLSearchParams(question)}`
   return (
     <OperatorPage
       title={text.title}
@@ -68,7 +77,7 @@ export default function ProfitPage() {
         <>
           <Figures profit={profit} />
           <Under under={profit.under} />
-          <Breakdown profit={profit} groupBy={groupBy} splitBy={splitBy} divide={divide} />
+          <Breakdown {...{ profit, groupBy, splitBy, divide, more }} />
           <Leaks profit={profit} />
         </>
       ) : error ? (
@@ -81,13 +90,12 @@ export default function ProfitPage() {
   )
 }
 
-const known = (name: string | null) => profitGroups.find((one) => one === name)
-
 /** How the sums are divided, as the page's address says. */
 function useDivision() {
   const [query, setQuery] = useSearchParams()
-  const groupBy = known(query.get("by")) ?? "day"
-  const split = known(query.get("and"))
+  const known = (name: string) => profitGroups.find((one) => one === query.get(name))
+  const groupBy = known("by") ?? "day"
+  const split = known("and")
   const splitBy = split === groupBy ? undefined : split
   const choose = (by: ProfitGroup, and: ProfitGroup | undefined) =>
     setQuery(
@@ -178,10 +186,11 @@ interface BreakdownProps {
   readonly groupBy: ProfitGroup
   readonly splitBy: ProfitGroup | undefined
   readonly divide: (by: ProfitGroup, and: ProfitGroup | undefined) => void
+  readonly more: { readonly load: () => void; readonly busy: boolean } | undefined
 }
 
 /** The sums, divided by one thing and then by another. */
-function Breakdown({ profit, groupBy, splitBy, divide }: BreakdownProps) {
+function Breakdown({ profit, groupBy, splitBy, divide, more }: BreakdownProps) {
   const text = useProfitText()
   const columns = useColumns(groupBy, splitBy)
   return (
@@ -208,8 +217,9 @@ function Breakdown({ profit, groupBy, splitBy, divide }: BreakdownProps) {
         rows={profit.data}
         rowKey={({ group, split = null }) => `${group} ${split}`}
         empty={text.nothing}
+        more={more}
       />
-      {profit.truncated && <p className="operator-foot">{text.truncated}</p>}
+      {profit.truncated && more === undefined && <p className="operator-foot">{text.truncated}</p>}
     </Card>
   )
 }
