@@ -151,18 +151,20 @@ export const topUpCommand = () =>
 
 const listTopUpsCommand = () =>
   command("list", {
-    summary: "List everybody's top-ups, the newest first",
+    summary: "List everybody's top-ups, or an account's, the newest first",
     examples: [["topup list --status paid --limit 10", "the last ten that were paid"]],
   })
+    .option("--account <account>", "only those of this e-mail address or id")
     .addOption(new Option("--status <status>", "only these").choices(topUpStatuses))
     .option("--limit <number>", "how many", beside.limit, beside.LIST_LIMIT)
     .option("--cursor <text>", "where the page before ended")
     .option("--json", "print JSON, as the operator's API does")
-    .action(({ status, limit, cursor, json }) =>
+    .action(({ account, status, limit, cursor, json }) =>
       withDatabase(async (database) => {
+        const accountId = account && (await beside.accountNamed(database, account)).id
         const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [/^top_[A-Za-z0-9_-]{1,40}$/]))
         const [after] = page.after ?? []
-        const rows = await paymentViews(database).topUps({ status, after, limit: limit + 1 })
+        const rows = await paymentViews(database).topUps({ accountId, status, after, limit: limit + 1 })
         const shown = pageJson(rows, page, { item: topUpJson, placeOf: ({ id }) => [id] })
         if (json === true) return beside.printJson(shown)
         printTopUps(rows.slice(0, limit))

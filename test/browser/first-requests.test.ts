@@ -60,7 +60,12 @@ test.each([
 
 test("an operator's page of an account", async () => {
   const account = `/operator/accounts/${person.accountId}`
-  await expectAsked(world.operator, account, [account, `${account}/transfers`, `${account}/refunds`])
+  await expectAsked(world.operator, account, [
+    account,
+    `${account}/transfers`,
+    `${account}/refunds`,
+    "/operator/top-ups?*",
+  ])
 })
 
 test("the account is asked for before the code of the page, in whose queue it would stand", async () => {

@@ -121,6 +121,12 @@ test("a key is listed, shown and revoked once, with a row of the audit log", asy
 test("top-ups are listed and shown; one whose provider keeps no list cannot be asked about", async () => {
   const { id, topUpId } = await victim()
   expect((await run("topup", "list", "--status", "paid")).said).toContain(topUpId)
+  expect((await run("topup", "list", "--account", id)).said).toContain(topUpId)
+  const [other] = await world.sql<{ id: string; account_id: string }[]>`
+    select id, account_id from top_ups where account_id <> ${id} limit 1`
+  const { said } = await run("topup", "list", "--account", other?.account_id ?? "")
+  expect([said.includes(topUpId), said.includes(other?.id ?? "none")]).toEqual([false, true])
+  expect(await run("topup", "list", "--account", "nobody@example.test")).toMatchObject({ code: 1 })
   expect(await run("topup", "list", "--status", "lost")).toMatchObject({
     code: 2,
     complaint: expect.stringContaining("pending, paid, expired"),

@@ -18,6 +18,7 @@ import {
 } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
+import { ACCOUNT_ID } from "./accounts.ts"
 import { refused } from "../route.ts"
 import { described, field, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 
@@ -27,6 +28,10 @@ export interface PaymentsDeps {
   readonly authenticate: Authenticate
 }
 
+const topUpFilters = {
+  account_id: Type.Optional(Type.RegExp(ACCOUNT_ID, { description: field("an account's id", "id sebuah akun") })),
+  status: Type.Optional(oneOf(topUpStatuses)),
+}
 const OwnedTopUpShape = Type.Intersect([topUpShape, Type.Object({ account_id: text, email: text })])
 const Problem = Type.Object(
   {
@@ -62,8 +67,11 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
         {
           tag: "Operator",
           role: "support",
-          summary: { en: "Everybody's top-ups, the newest first", id: "Isi saldo semua akun, dari yang terbaru" },
-          query: Type.Object({ ...pageQuery, status: Type.Optional(oneOf(topUpStatuses)) }),
+          summary: {
+            en: "Everybody's top-ups or an account's, the newest first",
+            id: "Isi saldo semua akun atau satu akun, dari yang terbaru",
+          },
+          query: Type.Object({ ...pageQuery, ...topUpFilters }),
           answer: pageOf(OwnedTopUpShape),
         },
         async ({ query }) => {
@@ -72,7 +80,8 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
           const [after] = page.after ?? []
           if (after !== undefined && !isTopUpId(after))
             return refused("cursor", pageQuery.cursor.description ?? "a cursor")
-          const rows = await views.topUps({ status: query.status, after, limit: page.limit + 1 })
+          const { account_id: accountId, status } = query
+          const rows = await views.topUps({ accountId, status, after, limit: page.limit + 1 })
           return pageJson(rows, page, { item: topUpJson, placeOf: ({ id }) => [id] })
         },
       ),
@@ -83,12 +92,12 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
         {
           tag: "Operator",
           role: "support",
-          summary: { en: "Everybody's top-ups as CSV", id: "Isi saldo semua akun, sebagai CSV" },
-          query: Type.Object({ status: Type.Optional(oneOf(topUpStatuses)), ...csvQuery }),
+          summary: { en: "The same as CSV", id: "Yang sama sebagai CSV" },
+          query: Type.Object({ ...topUpFilters, ...csvQuery }),
           media: "text/csv",
         },
-        async ({ query: { status, lang }, operator }) => {
-          await audit.exported(operator.act, { list: "top-ups", filters: { status } })
+        async ({ query: { account_id: accountId, status, lang }, operator }) => {
+          await audit.exported(operator.act, { list: "top-ups", filters: { account_id: accountId, status } })
           return await csvFile<OwnedTopUp>({
             name: "loket-top-ups",
             columns: TOP_UP_COLUMNS,
@@ -97,7 +106,7 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
               const { breakdown, ...json } = topUpJson(topUp)
               return jsonCells(TOP_UP_COLUMNS)({ ...json, ...breakdown })
             },
-            read: ({ limit, after }) => views.topUps({ status, after: after?.id, limit }),
+            read: ({ limit, after }) => views.topUps({ accountId, status, after: after?.id, limit }),
             most: MAX_EXPORTED,
           })
         },

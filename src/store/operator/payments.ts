@@ -19,8 +19,9 @@ export interface StoredProblem extends PaymentProblem {
 }
 
 export interface PaymentViews {
-  /** The newest first, after a top-up. */
+  /** The newest first, after a top-up; of all accounts, or of one. */
   topUps(page: {
+    readonly accountId: string | undefined
     readonly status: TopUp["status"] | undefined
     readonly after: string | undefined
     readonly limit: number
@@ -40,12 +41,13 @@ const once = { deadlineMs: 5_000, retry: true } as const
 
 export function paymentViews(database: Database): PaymentViews {
   return {
-    async topUps({ status, after, limit }) {
+    async topUps({ accountId, status, after, limit }) {
       const rows = await database.run(
         (sql) => sql<(TopUpRow & { email: string })[]>`
           select t.*, a.email from (select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups) t
           join accounts a on a.id = t.account_id
           where ${status === undefined ? sql`true` : sql`t.status = ${status}`}
+            ${accountId === undefined ? sql`` : sql`and t.account_id = ${accountId}`}
             ${after === undefined ? sql`` : sql`and (t.created_at, t.id) < (select created_at, id from top_ups where id = ${after})`}
           order by t.created_at desc, t.id desc limit ${limit}`,
         once,

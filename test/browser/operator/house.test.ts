@@ -203,21 +203,33 @@ test("an adjustment that is made is told while the page behind it is still being
     .waitFor()
 })
 
-test("an account's page says that older top-ups than the latest hundred are not on it", async () => {
+test("an account's page has all of its top-ups, and an old one can be refunded", async () => {
   const person = await world.gateway.person(20_000)
-  await using visit = await world.visit({ person: world.operator })
-  const { page } = visit
-  await visit.open(`/operator/accounts/${person.accountId}`)
-  const topUps = page.getByRole("region", { name: "Top-ups" })
-  await topUps.getByRole("row", { name: /simulated/ }).waitFor()
-  expect(await topUps.getByText("The latest 100 alone.").count()).toBe(0)
-  await world.gateway.sql`
+  const { sql } = world.gateway
+  const [paid] = await sql<{ id: string }[]>`select id from top_ups where account_id = ${person.accountId}`
+  if (paid === undefined) throw new Error("no top-up")
+  await sql`
     insert into top_ups (id, account_id, provider, status, balance_purchased_micro, service_fee_micro, payment_fee_micro,
       network_fee_micro, qr_payload, created_at, expires_at)
     select ${`top_${person.accountId}`} || n, ${person.accountId}, 'simulated', 'expired', 1000000, 0, 0, 0, 'x', now(), now()
     from generate_series(1, 100) n`
-  await page.reload()
-  await topUps.getByText("The latest 100 alone.").waitFor()
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  const topUps = page.getByRole("region", { name: "Top-ups" })
+  for (const rows of [50, 100]) {
+    await eventually(async () => expect(await topUps.getByRole("rowheader").count()).toBe(rows))
+    await topUps.getByRole("button", { name: "Load more" }).click()
+  }
+  await topUps.getByRole("button", { name: `Refund ${paid.id}` }).click()
+  const dialog = page.getByRole("dialog")
+  expect(await dialog.getByLabel("Of", { exact: true }).locator("option:checked").innerText()).toEndWith(paid.id)
+  await dialog.getByLabel("Amount").fill("5,000")
+  await dialog.getByLabel("Reason").fill("Asked for by mail")
+  await visit.expectAccessible()
+  await dialog.getByRole("button", { name: /^Refund Rp/ }).click()
+  await dialog.waitFor({ state: "detached" })
+  await topUps.getByRole("row", { name: new RegExp(`${paid.id}.*5,000 went back`) }).waitFor()
 })
 
 test("a debit takes no more than there is", async () => {

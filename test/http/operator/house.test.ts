@@ -199,6 +199,16 @@ test("everybody's top-ups are listed by status, each once", async () => {
     select id from top_ups where status = 'paid' order by created_at desc, id desc`
   expect(seen).toEqual(ids([...rows]))
   expect((await ask("/operator/top-ups?status=lost")).status).toBe(400)
+  const mine = (await ask(`/operator/top-ups?account_id=${first.accountId}`)).json
+  expect(mine.data).toMatchObject([{ status: "pending" }, { status: "paid" }])
+  const paid = (await ask(`/operator/top-ups?account_id=${first.accountId}&limit=1&cursor=${mine.next_cursor ?? ""}`))
+    .json
+  expect(ids(paid.data)).toEqual(ids(mine.data).slice(0, 1))
+  expect(
+    ids((await ask(`/operator/top-ups?account_id=${first.accountId}&limit=1&cursor=${paid.next_cursor}`)).json.data),
+  ).toEqual(ids(mine.data).slice(1))
+  expect((await ask("/operator/top-ups?account_id=acc_nobody")).json).toEqual({ data: [], next_cursor: null })
+  expect((await ask("/operator/top-ups?account_id=nobody")).status).toBe(400)
 })
 
 test("a payment problem is resolved once, with a note and in writing", async () => {

@@ -111,8 +111,6 @@ export const useAccountText = texts({
     periods: { daily: "per hari", monthly: "per bulan", total: "seluruhnya" },
     topUps: "Isi saldo",
     topUpsEmpty: "Belum ada isi saldo",
-    topUpsCut:
-      "Hanya 100 yang terbaru. Yang lebih lama ada di Isi saldo, dan dikembalikan lewat API (`POST /operator/accounts/{id}/refunds`).",
   },
   en: {
     title: "Account",
@@ -223,7 +221,5 @@ export const useAccountText = texts({
     periods: { daily: "a day", monthly: "a month", total: "in all" },
     topUps: "Top-ups",
     topUpsEmpty: "No top-ups yet",
-    topUpsCut:
-      "The latest 100 alone. Older ones are under Top-ups, and are refunded by the API (`POST /operator/accounts/{id}/refunds`).",
   },
 })

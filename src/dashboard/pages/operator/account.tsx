@@ -16,7 +16,7 @@ import { AccountTags } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
 import { RefundDialog, Refunds, refundsQuery } from "./refunds.tsx"
 import { useRefundsText } from "./refunds-text.ts"
-import { AccountTopUps } from "./top-ups.tsx"
+import { AccountTopUps, useAccountTopUps } from "./top-ups.tsx"
 
 export default function AccountPage() {
   const text = useAccountText()
@@ -25,6 +25,7 @@ export default function AccountPage() {
   // Asked for at once; shown below.
   useTransfers(id)
   useQuery(refundsQuery(id))
+  useAccountTopUps(id)
   if (data !== undefined) return <Account account={data} />
   const waiting = error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={8} />
   return <OperatorPage title={text.title}>{waiting}</OperatorPage>
@@ -73,7 +74,7 @@ function Account({ account }: { readonly account: AccountDetail }) {
       <Ledger accountId={account.id} />
       <Refunds accountId={account.id} />
       <Keys keys={account.keys} />
-      <AccountTopUps topUps={account.top_ups} />
+      <AccountTopUps account={account} />
       {act === "refund" && <RefundDialog account={account} onClose={close} />}
       {act === "adjust" && <AdjustDialog account={account} onClose={close} />}
       {act === "see-as" && <SeeAsDialog account={account} onClose={close} />}

@@ -145,17 +145,20 @@ function RefundActDialog({ refund, act, onClose }: RefundActProps) {
   )
 }
 
-interface RefundedAccount {
+export interface RefundedTopUp {
+  readonly id: string
+  readonly status: string
+  readonly created_at: string
+  readonly refunded_micro: number
+  readonly breakdown: { readonly total_micro: number; readonly balance_purchased_micro: number }
+}
+
+export interface RefundedAccount {
   readonly id: string
   readonly balance_micro: number
   readonly deleted_at: string | null
-  readonly top_ups: readonly {
-    readonly id: string
-    readonly status: string
-    readonly created_at: string
-    readonly refunded_micro: number
-    readonly breakdown: { readonly total_micro: number; readonly balance_purchased_micro: number }
-  }[]
+  /** The latest ones. */
+  readonly top_ups: readonly RefundedTopUp[]
 }
 
 const payouts = ["by_hand", "provider"] as const
@@ -168,18 +171,20 @@ interface RefundDraft {
   readonly reason: string
 }
 
-/** Refunds a top-up, or what is left of a closed account. */
-export function RefundDialog({
-  account,
-  onClose,
-}: {
+interface RefundDialogProps {
   readonly account: RefundedAccount
+  /** The one that is chosen at first, which may be an older one. */
+  readonly first?: RefundedTopUp
   readonly onClose: () => void
-}) {
+}
+
+/** Refunds a top-up, or what is left of a closed account. */
+export function RefundDialog({ account, first, onClose }: RefundDialogProps) {
   const text = useRefundsText()
   const format = useFormat()
   const { language } = useLanguage()
-  const topUps = account.top_ups.filter((topUp) => topUp.status === "paid" && leftOf(topUp) > 0n)
+  const isOlder = first !== undefined && account.top_ups.every(({ id }) => id !== first.id)
+  const topUps = [...(isOlder ? [first] : []), ...account.top_ups].filter(isRefundable)
   const isClosed = account.deleted_at !== null
   const mostOf = (id: string) => {
     const balance = BigInt(account.balance_micro)
@@ -190,7 +195,7 @@ export function RefundDialog({
     return bought <= balance ? leftOf(topUp) : balance
   }
   const { values, set, sent, send } = useDraft<RefundDraft>({
-    topUp: isClosed ? "" : (topUps[0]?.id ?? ""),
+    topUp: first?.id ?? (isClosed ? "" : (topUps[0]?.id ?? "")),
     // How much goes back is the operator's to say.
     amount: "",
     payout: "by_hand",
@@ -284,5 +289,8 @@ export function RefundDialog({
   )
 }
 
-const leftOf = ({ breakdown, refunded_micro: back }: RefundedAccount["top_ups"][number]): bigint =>
+const leftOf = ({ breakdown, refunded_micro: back }: RefundedTopUp): bigint =>
   BigInt(breakdown.total_micro) - BigInt(back)
+
+/** Whether something of it can go back. */
+export const isRefundable = (topUp: RefundedTopUp): boolean => topUp.status === "paid" && leftOf(topUp) > 0n

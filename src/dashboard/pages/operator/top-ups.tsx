@@ -1,5 +1,5 @@
 /** The top-ups of all accounts. */
-import type { ComponentProps } from "react"
+import { useState } from "react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice } from "../../components/form.tsx"
@@ -9,17 +9,24 @@ import { Money } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { TopUpStatus } from "../wallet/top-up.tsx"
 import { useAccountText } from "./account-text.ts"
-import { at, CsvLink, OperatorPage, useList, useParameter } from "./frame.tsx"
+import { at, CsvLink, OperatorPage, RoleButton, useList, useParameter } from "./frame.tsx"
+import { isRefundable, RefundDialog, type RefundedAccount, type RefundedTopUp } from "./refunds.tsx"
+import { useRefundsText } from "./refunds-text.ts"
 
-const topUpsPage = (status: (typeof topUpStatuses)[number] | undefined, cursor: string | undefined) =>
-  unwrap(api.operator["top-ups"].get({ query: { ...(status !== undefined && { status }), ...at(cursor) } }))
+interface TopUpFilter {
+  readonly account_id?: string
+  readonly status?: (typeof topUpStatuses)[number]
+}
+
+const topUpsPage = (filter: TopUpFilter, cursor: string | undefined) =>
+  unwrap(api.operator["top-ups"].get({ query: { ...filter, ...at(cursor) } }))
 type OwnedTopUp = Awaited<ReturnType<typeof topUpsPage>>["data"][number]
 
 export default function TopUpsPage() {
   const text = useTopUpsText()
   const [asked, setStatus] = useParameter("status")
   const status = topUpStatuses.find((known) => known === asked)
-  const { table } = useList(["top-ups", status], (cursor) => topUpsPage(status, cursor))
+  const { table } = useList(["top-ups", status], (cursor) => topUpsPage(status === undefined ? {} : { status }, cursor))
   const [name, ...rest] = useTopUpColumns()
   const account: Column<OwnedTopUp> = {
     id: "account",
@@ -50,34 +57,45 @@ export default function TopUpsPage() {
 /** The columns of a list of top-ups: of one account, and of all. */
 export const topUpStatuses = ["pending", "paid", "expired"] as const
 
-interface TopUp extends ComponentProps<typeof TopUpStatus> {
-  readonly id: string
-  readonly refunded_micro: number
-  readonly provider: string
-  readonly reference: string | null
-  readonly breakdown: { readonly balance_purchased_micro: number; readonly total_micro: number }
-  readonly created_at: string
-  readonly paid_at: string | null
-}
+/** The list of an account's top-ups. */
+export const useAccountTopUps = (id: string) =>
+  useList(["top-ups", "of", id], (cursor) => topUpsPage({ account_id: id }, cursor))
 
-/** The top-ups of one account. */
-export function AccountTopUps({ topUps }: { readonly topUps: readonly TopUp[] }) {
+/** The top-ups of one account; what is left of each can go back. */
+export function AccountTopUps({ account }: { readonly account: RefundedAccount }) {
   const text = useAccountText()
+  const { refund } = useRefundsText()
+  const { table } = useAccountTopUps(account.id)
+  const [refunded, setRefunded] = useState<RefundedTopUp>()
+  const back: Column<OwnedTopUp> = {
+    id: "refund",
+    head: "",
+    cell: (topUp) =>
+      isRefundable(topUp) && (
+        <RoleButton role="finance" size="small" aria-label={`${refund} ${topUp.id}`} onClick={() => setRefunded(topUp)}>
+          {refund}
+        </RoleButton>
+      ),
+  }
   return (
-    <Card title={text.topUps} flush>
+    <Card
+      title={text.topUps}
+      flush
+      action={<CsvLink path="/operator/top-ups" query={{ account_id: account.id }} size="small" />}
+    >
       <DataTable
         caption={text.topUps}
-        columns={useTopUpColumns()}
-        rows={topUps}
+        columns={[...useTopUpColumns(), back]}
+        {...table}
         rowKey={({ id }) => id}
         empty={text.topUpsEmpty}
       />
-      {topUps.length >= 100 && <p className="operator-foot">{text.topUpsCut}</p>}
+      {refunded && <RefundDialog account={account} first={refunded} onClose={() => setRefunded(undefined)} />}
     </Card>
   )
 }
 
-function useTopUpColumns(): readonly Column<TopUp>[] {
+function useTopUpColumns(): readonly Column<OwnedTopUp>[] {
   const { columns: heads, paidAt, refunded } = useTopUpsText()
   const format = useFormat()
   return [
