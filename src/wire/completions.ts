@@ -21,11 +21,10 @@ import {
   type ModelRequest,
   own,
 } from "../language/request.ts"
-import { classifyErrorObject } from "./backend-error.ts"
 import { readModel, readEndUser } from "./body.ts"
 import { type Allowance, fields, filterFields, NO_ALLOWANCE } from "./fields.ts"
 import type { ClientFormat, ClientView, Gatherer, Reply } from "./format.ts"
-import { ChunkStream, streamFailure, usageTokens } from "./shared/chunks.ts"
+import { ChunkStream, failureIn, streamFailure, usageTokens } from "./shared/chunks.ts"
 import { readTexts, untranslatedBackend, untranslatedClient } from "./embeddings.ts"
 import type { SseEvent } from "./sse.ts"
 import { plausibleTokens } from "./tokens.ts"
@@ -34,7 +33,8 @@ const saysSomething = ({ choices }: JsonObject): boolean =>
   Array.isArray(choices) && choices.some((choice) => isObject(choice) && filled(choice["text"]))
 
 const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
-  if (present(body["error"])) return classifyErrorObject(body)
+  const failure = failureIn(body)
+  if (failure !== undefined) return failure
   if (!Array.isArray(body["choices"]) || !filled(body["choices"])) return new Failure("dependency.upstream_unavailable")
   const tokens = plausibleTokens(usageTokens(body["usage"]), saysSomething(body))
   return { body: { ...body, model: view.model }, tokens, searches: 0 }

@@ -98,6 +98,7 @@ describe("a backend's answer", () => {
   })
 
   const asJson = { headers: { "Content-Type": "application/json" } }
+  const sse = { headers: { "Content-Type": "text/event-stream" } }
   const overflow = { error: { code: "context_length_exceeded", message: "maximum context length is 777 tokens" } }
   const answered = {
     choices: [{ index: 0, message: { content: "Hi" } }],
@@ -121,6 +122,21 @@ describe("a backend's answer", () => {
     const { response, row } = await made(answer, { stream: true })
     await expectFailure(response, 502, "dependency.upstream_unavailable")
     expect(await row()).toMatchObject({ charge_micro: 0n })
+  })
+
+  test.each([
+    ["as why it ended", { finish_reason: "error" }],
+    ["in a choice of its own", { finish_reason: "stop", error: { code: 502, message: "s3cr3t" } }],
+  ])("that tells %s that it failed is a failure, and free", async (_, choice) => {
+    const usage = { prompt_tokens: 1, completion_tokens: 1 }
+    const last = { choices: [{ index: 0, delta: { content: "" }, ...choice }], usage }
+    const streamed = `${chunk("Hello")}data: ${JSON.stringify(last)}\n\ndata: [DONE]\n\n`
+    const { response, row } = await made(() => new Response(streamed, sse), { stream: true })
+    expect(failureIn("chat", await response.text())).toMatchObject({ code: "upstream_unavailable" })
+    expect(await row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+    const whole = { choices: [{ index: 0, message: { content: "Hello" }, ...choice }], usage }
+    const { response: inOnePiece } = await made(() => Response.json(whole))
+    await expectFailure(inOnePiece, 502, "dependency.upstream_unavailable")
   })
 
   test("that is a stream by another name is one, as it comes", async () => {

@@ -35,6 +35,17 @@ const broken: [Format, Json, FailureCode][] = [
   ["chat", { choices: [] }, "dependency.upstream_unavailable"],
   ["chat", { error: { message: "x", code: 502 } }, "dependency.upstream_unavailable"],
   ["chat", { error: { message: "prompt is too long" }, choices: [] }, "upstream.context_length_exceeded"],
+  ["chat", { choices: [{ message: { content: "a" }, finish_reason: "error" }] }, "dependency.upstream_unavailable"],
+  [
+    "chat",
+    { choices: [{ message: { content: "a" }, finish_reason: "insufficient_system_resource" }] },
+    "dependency.upstream_unavailable",
+  ],
+  [
+    "chat",
+    { choices: [{}, { message: { content: "" }, error: { code: 429, message: "x" } }] },
+    "upstream.rate_limited",
+  ],
   ["messages", { type: "message", content: "text" }, "dependency.upstream_unavailable"],
   ["messages", { type: "error", error: { type: "rate_limit_error" } }, "upstream.rate_limited"],
   ["messages", { type: "error" }, "dependency.upstream_unavailable"],

@@ -189,12 +189,17 @@ interface Finish {
  * calls, and a client that is told of calls which are not there hangs. `stop_reason` is vLLM's, and names the sequence.
  */
 export function readFinish(choice: JsonObject, called: boolean, stopSequences: readonly string[]): Finish {
-  if (choice.finish_reason === "length") return plain("length")
-  if (choice.finish_reason === "content_filter") return plain("content-filter")
+  if (CUT.has(choice.finish_reason)) return plain("length")
+  if (FILTERED.has(choice.finish_reason)) return plain("content-filter")
   if (called) return plain("tool-calls")
   const stopSequence = stopSequences.find((sequence) => sequence === choice.stop_reason)
   return stopSequence === undefined ? plain("stop") : { reason: "stop-sequence", stopSequence }
 }
+
+/** Besides the format's own word that of Mistral, and of Zhipu. */
+const CUT: ReadonlySet<unknown> = new Set(["length", "model_length", "model_context_window_exceeded"])
+/** Besides the format's own word that of Zhipu. */
+const FILTERED: ReadonlySet<unknown> = new Set(["content_filter", "sensitive"])
 
 const plain = (reason: FinishReason): Finish => ({ reason, stopSequence: undefined })
 

@@ -5,9 +5,8 @@
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, ModelReply, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
-import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { usageSearches, usageTokens } from "../shared/chunks.ts"
+import { failureIn, usageSearches, usageTokens } from "../shared/chunks.ts"
 import { CallReader, NARROW, OpenCalls, toolNames } from "../shared/tools.ts"
 import { plausibleTokens } from "../tokens.ts"
 import { chatFinish, chatUsage, isContent, readFinish, readSaid, readUsage } from "./events-in.ts"
@@ -16,7 +15,8 @@ import { usesFunctions } from "./prompt-in.ts"
 import type { SseEvent } from "../sse.ts"
 
 export const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
-  if (present(body.error)) return classifyErrorObject(body)
+  const failure = failureIn(body)
+  if (failure !== undefined) return failure
   // Every client reads choices[0]: a completion without one is not an answer.
   if (!filled(body.choices) || !Array.isArray(body.choices)) return new Failure("dependency.upstream_unavailable")
   const hasContent = body.choices.some(

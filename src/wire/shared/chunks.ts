@@ -29,7 +29,8 @@ export abstract class ChunkStream implements BackendStream {
   abstract events(event: SseEvent, chunk: JsonObject | undefined): readonly ModelEvent[]
 
   meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
-    if (isError(event, chunk)) return classifyErrorObject(chunk)
+    const failure = isBareError(event, chunk) ? classifyErrorObject(chunk) : failureIn(chunk)
+    if (failure !== undefined) return failure
     // Some backends count in every chunk; the last count is the whole.
     if (isObject(chunk["usage"])) this.#usage = chunk["usage"]
     return this.hasContent(chunk) ? "content" : "empty"
@@ -61,9 +62,23 @@ export abstract class ChunkStream implements BackendStream {
   }
 }
 
-/** Besides a top-level `error`: an event named so, and the bare error object of older vLLM. */
-const isError = (event: SseEvent, chunk: JsonObject): boolean =>
-  present(chunk["error"]) || event.event === "error" || chunk["object"] === "error"
+/** An event that is named so, and the error object of older vLLM. */
+const isBareError = (event: SseEvent, chunk: JsonObject): boolean =>
+  event.event === "error" || chunk["object"] === "error"
+
+/** What a chunk or a whole answer says of a failure: as `error`, in a choice of its own (OpenRouter), or as the reason why a choice ended. */
+export function failureIn(body: JsonObject): Failure | undefined {
+  if (present(body["error"])) return classifyErrorObject(body)
+  const { choices } = body
+  if (!Array.isArray(choices)) return undefined
+  for (const choice of choices)
+    if (isObject(choice) && (present(choice["error"]) || FAILED.has(choice["finish_reason"])))
+      return classifyErrorObject(choice)
+  return undefined
+}
+
+/** Reasons to end that are failures: of Mistral and OpenRouter, of DeepSeek, and of Zhipu. */
+const FAILED: ReadonlySet<unknown> = new Set(["error", "insufficient_system_resource", "network_error"])
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined

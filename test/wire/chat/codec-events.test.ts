@@ -203,6 +203,16 @@ const answers: readonly (readonly [fact: string, events: SseEvent[], says: Parti
   ],
   ["content_filter", [chunk({}, { finish_reason: "content_filter" }), done], { finish: "content-filter", parts: [] }],
   [
+    "a limit in Mistral's word",
+    [chunk({ content: "a" }, { finish_reason: "model_length" }), done],
+    { finish: "length" },
+  ],
+  [
+    "a filter in Zhipu's word",
+    [chunk({ content: "a" }, { finish_reason: "sensitive" }), done],
+    { finish: "content-filter" },
+  ],
+  [
     "an empty reason in every chunk",
     [chunk({ content: "a" }, { finish_reason: "" }), chunk({ content: "b" }, { finish_reason: "stop" }), done],
     { parts: [{ type: "text", text: "ab" }] },
