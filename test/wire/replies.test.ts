@@ -3,6 +3,7 @@ import type { Json, JsonObject } from "../../src/language/json.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { FailureCode } from "../../src/failure/table.ts"
 import { readReply as chat } from "../../src/wire/chat/reply.ts"
+import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { readReply as messages } from "../../src/wire/messages/reply.ts"
 import { readReply as responses } from "../../src/wire/responses/reply.ts"
 import { fixture, type Format, view } from "./replay.ts"
@@ -73,6 +74,23 @@ describe("an answer that can be given", () => {
     for (const usage of [undefined, null, {}, { prompt_tokens: -1, completion_tokens: 2 }]) {
       expect(chat({ choices: [{ message: { content: "a" } }], usage }, view)).toMatchObject({ tokens: undefined })
     }
+  })
+  test.each([
+    [{ input_tokens: 12 }, { input_tokens: 12, output_tokens: 0 }],
+    [{ output_tokens: 3 }, { input_tokens: 77, output_tokens: 3 }],
+    [
+      { input_tokens: null, cache_read_input_tokens: 9, output_tokens: 3 },
+      { input_tokens: 0, cache_read_input_tokens: 9, output_tokens: 3 },
+    ],
+    [{ service_tier: "standard" }, { service_tier: "standard", input_tokens: 77, output_tokens: 0 }],
+  ])("of messages counts what its SDKs cannot do without, whole and streamed: %j", (usage, told) => {
+    const estimated = { ...view, inputTokens: 77 }
+    const body = { type: "message", content: [], usage }
+    expect(messages(body, estimated)).toMatchObject({ body: { usage: told } })
+    const begun = { type: "message_start", message: body }
+    const event = { event: "message_start", data: JSON.stringify(begun) }
+    const relayed = messagesFormat.backend.stream(estimated).relayed(event, begun)
+    expect(JSON.parse(relayed?.data ?? "")).toMatchObject({ message: { usage: told } })
   })
   test("names the catalogue's model even where the backend named none", () => {
     expect(chat({ choices: [{}] }, view)).toMatchObject({ body: { model: "catalogue/model" } })

@@ -54,11 +54,16 @@ export function relayedUsage(usage: Json | undefined, counted: JsonObject): Json
 /** For a client of this format where its backend counted nothing. */
 export const estimatedUsage = (inputTokens: number): JsonObject => ({ input_tokens: inputTokens, output_tokens: 0 })
 
-/** A backend's `usage`, with the estimate in it where it has no count, plausible or not. A stream that counts nothing is gathered to `{}`. */
+/**
+ * A backend's `usage` with both counts that SDKs of this format cannot do without: the estimate where nothing of the prompt is counted, and
+ * 0 where the answer is not. What is counted stays, plausible or not. A stream that counts nothing is gathered to `{}`.
+ */
 export function usageOrEstimate(usage: Json | undefined, inputTokens: number): JsonObject {
   if (!isObject(usage)) return estimatedUsage(inputTokens)
-  const hasCounts = [...PROMPT_COUNTS, "output_tokens"].some((count) => present(usage[count]))
-  return hasCounts ? usage : { ...usage, ...estimatedUsage(inputTokens) }
+  const { input_tokens: input, output_tokens: output } = usage
+  if (present(input) && present(output)) return usage
+  const isCounted = PROMPT_COUNTS.some((count) => present(usage[count]))
+  return { ...usage, input_tokens: input ?? (isCounted ? 0 : inputTokens), output_tokens: output ?? 0 }
 }
 
 /**
