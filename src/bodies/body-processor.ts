@@ -5,7 +5,7 @@
  */
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
-import { type Json, type JsonObject, isObject, present } from "../language/json.ts"
+import { type Json, type JsonObject, isObject, present, readText } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
 import { acceptedBetas, invokeBody, unknownOfTools } from "../wire/bedrock/invoke.ts"
@@ -220,6 +220,18 @@ const UNTRANSLATABLE: Readonly<Record<Endpoint, readonly string[]>> = {
   embeddings: [],
 }
 
+/** The same of what stands in a list. It is named by its type, as what is forwarded to nobody is. */
+const UNTRANSLATABLE_TYPES: Readonly<Partial<Record<Endpoint, Readonly<Record<string, RegExp>>>>> = {
+  messages: { tools: /^tool_search_/ },
+  responses: {
+    tools: /^(?:tool_search|local_shell|shell|apply_patch)$/,
+    input: /^(?:web_search_call|tool_search_call)$/,
+  },
+}
+
+/** Asked for in vain where true: of the models behind the messages format and Converse only some know it. */
+const STRICT = paths("tools.strict tools.function.strict tools.tools.strict")
+
 /** Fields of the vendor's own format that InvokeModel does not take. */
 const UNTRANSLATABLE_FOR_INVOKE = paths(
   "output_config.task_budget messages.output_config messages.clear_at tools.allowed_callers",
@@ -242,6 +254,8 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
   const lost = pass.filter((name) => name !== "thinking" && name !== "top_k")
   return [
     ...presentPaths(body, [...UNTRANSLATABLE[endpoint], ...sampling]),
+    ...untranslatableTypes(endpoint, body),
+    ...(spoken === undefined || spoken === "messages" ? presentPaths(body, STRICT, isTrue) : []),
     ...(spoken === "messages" ? leftOut(body, backend.model) : []),
     ...lost.filter((name) => present(body[name])),
   ]
@@ -251,11 +265,23 @@ function paths(names: string): readonly string[] {
   return names.split(" ")
 }
 
-const presentPaths = (body: JsonObject, all: readonly string[]): string[] =>
-  all.filter((path) => hasPath(body, path.split(".")))
+function untranslatableTypes(endpoint: Endpoint, body: JsonObject): string[] {
+  return Object.entries(UNTRANSLATABLE_TYPES[endpoint] ?? {}).flatMap(([list, named]) => {
+    const items = body[list]
+    const types = Array.isArray(items) ? items.map((item) => (isObject(item) ? readText(item["type"]) : "")) : []
+    return [...new Set(types)].filter((type) => named.test(type)).map((type) => `${list}.${type}`)
+  })
+}
 
-function hasPath(value: Json | undefined, [name, ...rest]: readonly string[]): boolean {
-  if (name === undefined) return present(value)
-  if (Array.isArray(value)) return value.some((item) => hasPath(item, [name, ...rest]))
-  return isObject(value) && hasPath(value[name], rest)
+type Check = (value: Json | undefined) => boolean
+
+const isTrue: Check = (value) => value === true
+
+const presentPaths = (body: JsonObject, all: readonly string[], is: Check = present): string[] =>
+  all.filter((path) => hasPath(body, path.split("."), is))
+
+function hasPath(value: Json | undefined, [name, ...rest]: readonly string[], is: Check): boolean {
+  if (name === undefined) return is(value)
+  if (Array.isArray(value)) return value.some((item) => hasPath(item, [name, ...rest], is))
+  return isObject(value) && hasPath(value[name], rest, is)
 }

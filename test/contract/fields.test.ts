@@ -141,6 +141,7 @@ describe.each(formats)("%s", (format) => {
 })
 
 describe(`${covers("13.3")} what a backend's format has no words for is named`, () => {
+  const look = { name: "look", input_schema: { type: "object" } }
   const rows: readonly (readonly [
     client: Translated,
     backend: Translated,
@@ -155,7 +156,7 @@ describe(`${covers("13.3")} what a backend's format has no words for is named`, 
       {
         top_k: 5,
         context_management: { edits: [{ type: "clear_thinking_20251015" }] },
-        tools: [{ name: "look", input_schema: { type: "object" }, defer_loading: true }],
+        tools: [{ ...look, defer_loading: true }],
         x_new: 1,
       },
       "x_new, context_management, tools.defer_loading, top_k",
@@ -166,6 +167,42 @@ describe(`${covers("13.3")} what a backend's format has no words for is named`, 
       { truncation: "auto", text: { verbosity: "low" }, metadata: {} },
       "truncation, text.verbosity",
     ],
+    [
+      "chat",
+      "messages",
+      { tools: [true, false].map((strict) => ({ type: "function", function: { name: `f_${strict}`, strict } })) },
+      "tools.function.strict",
+    ],
+    ["chat", "responses", { tools: [{ type: "function", function: { name: "f", strict: true } }] }, null],
+    [
+      "messages",
+      "chat",
+      {
+        tools: [
+          { ...look, strict: true },
+          { type: "tool_search_tool_regex_20251119", name: "s" },
+        ],
+      },
+      "tools.tool_search_tool_regex_20251119",
+    ],
+    [
+      "responses",
+      "messages",
+      {
+        input: [
+          { role: "user", content: "Hi" },
+          { type: "web_search_call", id: "ws", status: "completed" },
+        ],
+        tools: [
+          { type: "shell" },
+          { type: "apply_patch" },
+          { type: "shell" },
+          { type: "function", name: "f", strict: true },
+        ],
+      },
+      "tools.shell, tools.apply_patch, input.web_search_call, tools.strict",
+    ],
+    ["responses", "responses", { tools: [{ type: "local_shell" }] }, null],
     ["chat", "chat", { seed: 7, min_p: 0.1, top_k: 5 }, null],
     ["messages", "messages", { top_k: 5 }, null],
   ]
