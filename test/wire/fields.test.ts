@@ -205,6 +205,19 @@ test("of what an SDK writes out of a chat answer only content may be null", () =
   expect(dropped.names).toEqual([])
 })
 
+test("arguments of a call that are an object, as some chat backends write them, travel back whole", () => {
+  const given = { name: "f", arguments: { city: "Bandung", days: [1, null] } }
+  const messages = [
+    { role: "user", content: "Hi" },
+    { role: "assistant", content: "", tool_calls: [{ id: "c", type: "function", function: given }] },
+    { role: "assistant", content: "", function_call: given },
+  ]
+  const { body, dropped, inputTokens } = understood("chat", { model: "m", messages })
+  expect(body["messages"]).toEqual(messages)
+  expect(dropped.names).toEqual([])
+  expect(inputTokens).toBeGreaterThan(understood("chat", hello.chat).inputTokens + 20)
+})
+
 test("nulls inside of what a backend may want to be there travel as they came", () => {
   const input = [
     { type: "shell_call", call_id: "c", action: { commands: ["ls"], timeout_ms: null, max_output_length: null } },

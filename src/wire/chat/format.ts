@@ -63,8 +63,9 @@ const FUNCTION = fields("name description strict defer_loading", { parameters: "
 const CUSTOM = fields("name description input", {
   format: fields("type", { grammar: fields("syntax definition") }),
 })
-/** A call, a choice, or a definition: one field holds the tool in all three. */
-const CALLED: Readonly<Record<string, Shape>> = { function: fields("name arguments"), custom: fields("name input") }
+/** A call, a choice, or a definition: one field holds the tool in all three. Some backends write arguments as an object. */
+const CALL = fields("name", { arguments: "anything" })
+const CALLED: Readonly<Record<string, Shape>> = { function: CALL, custom: fields("name input") }
 
 const PART: Fields = fields("type text refusal detail signature", {
   image_url: fields("url detail"),
@@ -79,7 +80,7 @@ const MESSAGE_FIELDS = fields(
   {
     content: PART,
     tool_calls: fields("id type index", { ...CALLED, extra_content: "anything" }),
-    function_call: fields("name arguments"),
+    function_call: CALL,
     reasoning_details: "anything",
     annotations: "anything",
     cache_control: CACHE_MARK,
@@ -151,7 +152,6 @@ export function decodeRequest(
   if (features instanceof Failure) return features
   const refusal = refuseNotServed(body, parts)
   if (refusal) return refusal
-
   if (parts.some(isImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   if (present(body["web_search_options"])) features.add("web_search")
