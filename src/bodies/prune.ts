@@ -59,12 +59,14 @@ export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
     pruned["input"] = [{ type: "additional_tools", tools: names }]
     if (pruned["tools"] !== body["tools"]) pruned["tools"] = names
   }
-  if (webSearch === undefined) return { ...request, body: pruned }
+  // Numbers whose text was kept (json.ts) go to no other thread.
+  const told = { ...request, body: JSON.parse(JSON.stringify(pruned)) as JsonObject }
+  if (webSearch === undefined) return told
   const { allowed, blocked } = webSearch.domains
   if (size([allowed ?? null, blocked].flat()) > LONGEST_FIELD)
     return new Failure("request.invalid_request", { message: "The lists of domains are too long." })
   const sources = [...webSearch.clientSources].filter((source) => source.length <= LONGEST_TEXT).slice(0, MAX_SOURCES)
-  return { ...request, body: pruned, webSearch: { ...webSearch, clientSources: new Set(sources) } }
+  return { ...told, webSearch: { ...webSearch, clientSources: new Set(sources) } }
 }
 
 /** Only this many documents are measured; of the others the counts are enough. */

@@ -6,7 +6,7 @@ import { bounded, type Tokens, totalTokens } from "../../actors/money/price.ts"
 import { sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/model.ts"
-import { type JsonObject, isObject, keepToolInputs } from "../language/json.ts"
+import { type JsonObject, isObject, keepNumbers } from "../language/json.ts"
 import { answerLimit, type ModelRequest } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { answerBounds, type AnswerBounds, beginning, readText } from "../upstream/body.ts"
@@ -272,7 +272,7 @@ function readReply({ timeouts }: AttemptedCall, { turn, view, usage, onContent }
   usage.output.whole(text.length)
   const body = parseJson(text)
   if (!isObject(body)) return failed(unreadableAnswer)
-  keepToolInputs(body, text)
+  keepNumbers(body, text)
   const reply = turn.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(withClientDetail(brokenFault(reply), turn))
   timeouts.stopWaiting()

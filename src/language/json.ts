@@ -153,8 +153,8 @@ export const isText = (value: Json | undefined): value is string => typeof value
 export const filled = (value: unknown): boolean =>
   (typeof value === "string" || Array.isArray(value)) && value.length > 0
 
-// Numbers of a tool's input, which the client and the model alone understand: an integer of more than 53 bits is an id there, and clients
-// in other languages read every digit of it. Where parsing would change such a number its text is kept instead (`JSON.rawJSON`), and
+// Numbers that the client and the model alone understand: an integer of more than 53 bits is an id there, and clients in other
+// languages read every digit of it. Where parsing would change such a number its text is kept instead (`JSON.rawJSON`), and
 // `JSON.stringify` writes that. It is an object to everybody else, and cannot be cloned to another thread.
 
 /** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON. */
@@ -163,16 +163,45 @@ export function parseToolInput(text: string): Json {
   return isObject(input) && hasChangedNumber(input) ? (parseExact(text) ?? input) : input
 }
 
-/** Gives the tool calls in a request or an answer, parsed from `text`, their input with its numbers as they were written. */
-export function keepToolInputs(body: JsonObject, text: string): void {
-  const calls = toolCalls(body)
-  if (!calls.some(({ input }) => isObject(input) && hasChangedNumber(input))) return
+/** Gives the tool inputs, schemas and examples in a request or an answer, parsed from `text`, their numbers as they were written. */
+export function keepNumbers(body: JsonObject, text: string): void {
+  const places = placesOfNumbers(body)
+  if (!places.some(([holder, field]) => isChangedWithin(holder[field]))) return
   const exact = parseExact(text)
   if (!isObject(exact)) return
-  for (const [place, { input }] of toolCalls(exact).entries()) {
-    const call = calls[place]
-    if (isObject(call?.["input"])) call["input"] = input
+  for (const [at, [holder, field]] of placesOfNumbers(exact).entries()) {
+    const [known, name] = places[at] ?? []
+    if (known !== undefined && name === field && isNested(known[field])) known[field] = holder[field]
   }
+}
+
+type Place = readonly [holder: JsonObject, field: string]
+
+/** In the order of the text. */
+function placesOfNumbers(body: JsonObject): Place[] {
+  const places = toolCalls(body).map((call): Place => [call, "input"])
+  for (const holder of definitions(body))
+    for (const field of DEFINED) if (Object.hasOwn(holder, field)) places.push([holder, field])
+  return places
+}
+
+/** Where a tool, or the form of an answer, holds a schema or examples. */
+const DEFINED = ["input_schema", "parameters", "schema", "output_schema", "input_examples"] as const
+
+/** Tools, and what says which form an answer has, in all formats. */
+function definitions({
+  tools,
+  functions,
+  response_format,
+  text,
+  output_config,
+  output_format,
+}: JsonObject): JsonObject[] {
+  const told = [tools, functions].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
+  const inner = told.flatMap((tool) => (Array.isArray(tool["tools"]) ? tool["tools"] : [tool["function"] ?? null]))
+  const forms = [text, output_config].map((holder) => (isObject(holder) ? holder["format"] : undefined))
+  const older = isObject(response_format) ? response_format["json_schema"] : undefined
+  return [...told, ...inner, ...forms, output_format, response_format, older].filter(isObject)
 }
 
 /** Calls of tools, in the order of the text; of an answer by Converse what its `toolUse` holds. */
@@ -193,11 +222,15 @@ function callsIn(block: Json): JsonObject[] {
   return isObject(toolUse) && Object.hasOwn(toolUse, "input") ? [toolUse] : []
 }
 
+const isNested = (value: Json | undefined): value is Json[] | JsonObject => typeof value === "object" && value !== null
+
+const isChangedWithin = (value: Json | undefined): boolean => isNested(value) && hasChangedNumber(value)
+
 const isChanged = (value: number): boolean =>
   !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))
 
 /** Without recursion: what a model writes may nest deeper than the stack. */
-function hasChangedNumber(input: JsonObject): boolean {
+function hasChangedNumber(input: Json[] | JsonObject): boolean {
   const left: object[] = [input]
   for (let one = left.pop(); one !== undefined; one = left.pop())
     // Of an array `Object.values` names each place first, which takes ten times as long.

@@ -8,7 +8,7 @@ import {
   isObject,
   type Json,
   type JsonObject,
-  keepToolInputs,
+  keepNumbers,
   misshapen,
   notServed,
   present,
@@ -58,7 +58,7 @@ export function parseBody(bytes: Uint8Array, extent?: Extent, takesTokenIds = fa
     return unreadable("The request body is not valid JSON in UTF-8.")
   }
   if (!isObject(body)) return misshapen(`The request body is ${shown(body)}; it must be a JSON object.`)
-  keepToolInputs(body, text)
+  keepNumbers(body, text)
   return body
 }
 

@@ -1,7 +1,7 @@
-/** Numbers of a tool's input, digit by digit: clients in other languages read integers of any length, and ids are such (docs/formats.md). */
+/** Numbers of a tool's input, and of schemas, digit by digit: clients in other languages read integers of any length, and ids are such (docs/formats.md). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
-import { isObject, keepToolInputs, parseToolInput } from "../../src/language/json.ts"
+import { isObject, keepNumbers, parseToolInput } from "../../src/language/json.ts"
 import { backendOf, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 const INPUT =
@@ -72,7 +72,7 @@ const bodies = {
     '{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f",' +
     `"arguments":${QUOTED}}}]},{"role":"tool","tool_call_id":"a","content":"x"}]`,
 }
-const paths = { messages: "/v1/messages", chat: "/v1/chat/completions" }
+const paths = { messages: "/v1/messages", chat: "/v1/chat/completions", responses: "/v1/responses" }
 
 describe.each([
   ["small", "hi", 50],
@@ -110,6 +110,39 @@ test.each(["messages", "chat"] as const)("a %s client and Converse get it so too
   expect(answer).toContain(client === "messages" ? `"input":${INPUT}` : `"arguments":${QUOTED}`)
 })
 
+const bounds = '{"type":"object","properties":{"id":{"enum":[1234567890123456789],"maximum":9223372036854775807}}}'
+const defined = {
+  messages: `"tools":[{"name":"f","input_schema":${bounds},"input_examples":[${INPUT}]}],"output_config":{"format":{"type":"json_schema","schema":${bounds}}},`,
+  chat: `"tools":[{"type":"function","function":{"name":"f","parameters":${bounds}}}],"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":${bounds}}},`,
+  responses: `"tools":[{"type":"namespace","name":"n","description":"d","tools":[{"type":"function","name":"f","parameters":${bounds}}]}],"text":{"format":{"type":"json_schema","name":"x","schema":${bounds}}},`,
+}
+
+describe.each([
+  ["small", "hi"],
+  ["large", "word ".repeat(70_000)],
+] as const)("in a %s request", (_size, text) => {
+  test.each([
+    ["messages", "messages", 3],
+    ["messages", "chat", 2],
+    ["chat", "chat", 2],
+    ["chat", "responses", 2],
+    ["responses", "chat", 2],
+  ] as const)(
+    "schemas and examples of a %s client come to a %s backend as they were written",
+    async (client, format, times) => {
+      const more = { endpoints: [client], provider: "exact", features: ["structured_outputs" as const] }
+      const model = await gateway.model({ format, ...more })
+      const said = client === "responses" ? `"input":"${text}"` : `"messages":[{"role":"user","content":"${text}"}]`
+      const limit = client === "responses" ? "max_output_tokens" : "max_tokens"
+      const body = `{"model":"${model}","${limit}":50,${defined[client]}${said}}`
+      const response = await gateway.post(paths[client], key, body)
+      await response.text()
+      const written = sent.split(bounds).length - 1 + sent.split(`"input_examples":[${INPUT}]`).length - 1
+      expect({ written, sent: sent.replace(text, "") }).toMatchObject({ written: times })
+    },
+  )
+})
+
 test("an input that is a number by itself takes no other one's place", async () => {
   const model = await gateway.model({ format: "messages", provider: "exact" })
   const twice = bodies
@@ -126,7 +159,7 @@ test.each([100, 5_000, 30_000])("an input that nests %d deep is read, whatever i
     expect(isObject(parseToolInput(input))).toBe(true)
     const text = `{"content":[{"type":"tool_use","input":${input}}]}`
     const answer = JSON.parse(text)
-    keepToolInputs(answer, text)
+    keepNumbers(answer, text)
     // How deep the text of a number can be kept is the stack's to say.
     if (number === "7" || depth === 100) expect(JSON.stringify(answer)).toBe(text)
   }
