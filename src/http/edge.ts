@@ -129,10 +129,16 @@ const takesKey = ({ hooks }: Route): boolean =>
 
 const VERSION = "/v1"
 
-/** The intended path of a client whose base address lacks `/v1`, has it twice, or ends with a slash, if there is one. */
+/**
+ * The intended path of a client whose base address lacks `/v1`, has it twice, ends with a slash, or is the whole address of an endpoint, if
+ * there is one.
+ */
 function nearPath(path: string, isThere: (path: string) => unknown): { readonly hint?: string } {
-  const bare = path.replace(/\/+$/, "").replace(/^(?:\/v1)+(?=\/|$)/, "")
-  if (bare === "") return path.startsWith(VERSION) ? { hint: BASE_ADDRESS } : {}
+  const steps = path.split("/").filter((step) => step !== "" && step !== "v1")
+  if (steps.length === 0) return path.startsWith(VERSION) ? { hint: BASE_ADDRESS } : {}
+  const half = steps.slice(0, steps.length / 2)
+  const isTwice = steps.length > 1 && half.join("/") === steps.slice(half.length).join("/")
+  const bare = `/${(isTwice ? half : steps).join("/")}`
   const meant = [VERSION + bare, bare].find((near) => near !== path && isThere(near) !== undefined)
   return meant === undefined ? {} : { hint: `Did you mean ${meant}? ${BASE_ADDRESS}` }
 }

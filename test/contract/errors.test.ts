@@ -340,6 +340,9 @@ test.each([
   ["/responses", "/v1/responses"],
   ["/v1/messages/count_tokens//", "/v1/messages/count_tokens"],
   ["/v1/v1/models/", "/v1/models"],
+  ["/v1//chat/completions", "/v1/chat/completions"],
+  ["/v1/chat/completions/chat/completions", "/v1/chat/completions"],
+  ["/v1/messages/v1/messages", "/v1/messages"],
 ])("at %s the way to %s is shown", async (path, meant) => {
   const { hint } = await expectFailure(await gateway.post(path, key, {}), 404, "route.not_found")
   expect(hint).toStartWith(`Did you mean ${meant}? As its base address`)
