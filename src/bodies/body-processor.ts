@@ -222,7 +222,7 @@ const UNTRANSLATABLE: Readonly<Record<Endpoint, readonly string[]>> = {
 
 /** The same of what stands in a list. It is named by its type, as what is forwarded to nobody is. */
 const UNTRANSLATABLE_TYPES: Readonly<Partial<Record<Endpoint, Readonly<Record<string, RegExp>>>>> = {
-  messages: { tools: /^tool_search_/ },
+  messages: { tools: /^tool_search_/, "messages.content": /^(?:server|mcp)_tool_use$|_tool_result$/ },
   responses: {
     tools: /^(?:tool_search|local_shell|shell|apply_patch)$/,
     input: /^(?:web_search_call|tool_search_call)$/,
@@ -231,6 +231,9 @@ const UNTRANSLATABLE_TYPES: Readonly<Partial<Record<Endpoint, Readonly<Record<st
 
 /** Asked for in vain where true: of the models behind the messages format and Converse only some know it. */
 const STRICT = paths("tools.strict tools.function.strict tools.tools.strict")
+
+/** The same of how closely an image is to be looked at, which neither format has. */
+const DETAIL = paths("messages.content.image_url.detail input.content.detail input.output.detail")
 
 /** Fields of the vendor's own format that InvokeModel does not take. */
 const UNTRANSLATABLE_FOR_INVOKE = paths(
@@ -255,7 +258,9 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
   return [
     ...presentPaths(body, [...UNTRANSLATABLE[endpoint], ...sampling]),
     ...untranslatableTypes(endpoint, body),
-    ...(spoken === undefined || spoken === "messages" ? presentPaths(body, STRICT, isTrue) : []),
+    ...(spoken === undefined || spoken === "messages"
+      ? [...presentPaths(body, STRICT, isTrue), ...presentPaths(body, DETAIL, isChosen)]
+      : []),
     ...(spoken === "messages" ? leftOut(body, backend.model) : []),
     ...lost.filter((name) => present(body[name])),
   ]
@@ -267,15 +272,22 @@ function paths(names: string): readonly string[] {
 
 function untranslatableTypes(endpoint: Endpoint, body: JsonObject): string[] {
   return Object.entries(UNTRANSLATABLE_TYPES[endpoint] ?? {}).flatMap(([list, named]) => {
-    const items = body[list]
-    const types = Array.isArray(items) ? items.map((item) => (isObject(item) ? readText(item["type"]) : "")) : []
+    const types = objectsAt(body, list.split(".")).map((item) => readText(item["type"]))
     return [...new Set(types)].filter((type) => named.test(type)).map((type) => `${list}.${type}`)
   })
+}
+
+function objectsAt(value: Json | undefined, path: readonly string[]): JsonObject[] {
+  if (Array.isArray(value)) return value.flatMap((item) => objectsAt(item, path))
+  const [name, ...rest] = path
+  if (!isObject(value)) return []
+  return name === undefined ? [value] : objectsAt(value[name], rest)
 }
 
 type Check = (value: Json | undefined) => boolean
 
 const isTrue: Check = (value) => value === true
+const isChosen: Check = (value) => present(value) && value !== "auto"
 
 const presentPaths = (body: JsonObject, all: readonly string[], is: Check = present): string[] =>
   all.filter((path) => hasPath(body, path.split("."), is))

@@ -140,6 +140,12 @@ describe.each(formats)("%s", (format) => {
   })
 })
 
+/** A chat request with an image. */
+function seen(detail: string): JsonObject {
+  const image = { type: "image_url", image_url: { url: "https://a.example/b", detail } }
+  return { messages: [{ role: "user", content: [image] }] }
+}
+
 describe(`${covers("13.3")} what a backend's format has no words for is named`, () => {
   const look = { name: "look", input_schema: { type: "object" } }
   const rows: readonly (readonly [
@@ -203,11 +209,34 @@ describe(`${covers("13.3")} what a backend's format has no words for is named`, 
       "tools.shell, tools.apply_patch, input.web_search_call, tools.strict",
     ],
     ["responses", "responses", { tools: [{ type: "local_shell" }] }, null],
+    [
+      "messages",
+      "chat",
+      {
+        messages: [
+          { role: "user", content: "Hi" },
+          {
+            role: "assistant",
+            content: [
+              { type: "server_tool_use", id: "s", name: "web_fetch", input: {} },
+              { type: "web_fetch_tool_result", tool_use_id: "s", content: {} },
+              { type: "text", text: "It says so." },
+            ],
+          },
+          { role: "user", content: [{ type: "text", text: "And?" }] },
+        ],
+      },
+      "messages.content.server_tool_use, messages.content.web_fetch_tool_result",
+    ],
+    ["chat", "messages", seen("low"), "messages.content.image_url.detail"],
+    ["chat", "messages", seen("auto"), null],
+    ["chat", "responses", seen("low"), null],
     ["chat", "chat", { seed: 7, min_p: 0.1, top_k: 5 }, null],
     ["messages", "messages", { top_k: 5 }, null],
   ]
   test.each(rows)("%s → %s: %j", async (client, backend, fields, names) => {
-    const model = await gateway.model({ format: backend, endpoints: [client], pass: ["min_p", "top_k"] })
+    const made = { endpoints: [client], pass: ["min_p", "top_k"], supports_vision: true }
+    const model = await gateway.model({ format: backend, ...made })
     const response = await ask(gateway, key, client, model, fields, betas)
     expect({ status: response.status, text: await response.text() }).toMatchObject({ status: 200 })
     expect(told(response)).toBe(names)
