@@ -193,8 +193,8 @@ export const readBytes = (request: Request): Promise<Uint8Array | Failure> =>
   readBody(request, { maxBytes: LIMIT_BYTES })
 
 /**
- * A reader of one kind of body. Fields outside the schema are ignored. A `null` is an absent field (decisions §12.7), unless the
- * schema's field accepts it.
+ * A reader of one kind of body. Fields outside the schema are ignored, or refused where the schema is exact (shapes.ts). A `null` is an
+ * absent field (decisions §12.7), unless the schema's field accepts it.
  */
 function bodyReader<S extends TObject>(schema: S): (bytes: Uint8Array) => Static<S> | Failure {
   const check = checker(schema)
@@ -234,9 +234,18 @@ function checker<S extends TObject>(schema: S): (fields: unknown) => Static<S> |
   return (fields) => {
     if (compiled.Check(fields)) return fields
     const name = compiled.Errors(fields).First()?.path.split("/")[1] ?? ""
-    return refused(name, schema.properties[name]?.description ?? "valid")
+    return name === "" || Object.hasOwn(schema.properties, name)
+      ? refused(name, schema.properties[name]?.description ?? "valid")
+      : unknownField(name, Object.keys(schema.properties))
   }
 }
+
+const LONGEST_NAME = 64
+
+const unknownField = (name: string, known: readonly string[]): Failure =>
+  new Failure("request.invalid", {
+    message: `'${name.slice(0, LONGEST_NAME)}' is no field of this request; its fields are ${known.join(", ")}.`,
+  })
 
 export const refused = (name: string, description: string): Failure =>
   new Failure("request.invalid", { message: `'${name}' must be ${description}.` })

@@ -2,7 +2,7 @@
  * The words that schemas of bodies and answers are made of, in both languages. A schema with an `$id` is a shape of its own in the
  * OpenAPI document.
  */
-import { type TSchema, Type } from "@sinclair/typebox"
+import { type TProperties, type TSchema, Type } from "@sinclair/typebox"
 
 /** The API's prose in both languages. The OpenAPI document is in English, the page of it in the visitor's language. */
 export interface Said {
@@ -66,6 +66,9 @@ export const orNull = <T extends TSchema>(schema: T, description?: string) =>
 
 /** Under another description. */
 export const described = <T extends TSchema>(schema: T, description: string): T => ({ ...schema, description })
+
+/** A body that sets a limit or moves money. Other fields are refused: a misspelt limit would be no limit. */
+export const exactly = <T extends TProperties>(fields: T) => Type.Object(fields, { additionalProperties: false })
 
 export const listOf = <T extends TSchema>(item: T) => Type.Object({ data: Type.Array(item) })
 export const pageOf = <T extends TSchema>(item: T) => Type.Object({ data: Type.Array(item), next_cursor: orNull(text) })

@@ -52,7 +52,7 @@ describe("over HTTP", () => {
     const { json } = await post(person, "/keys", "a", { name: "one" })
     for (const answer of [
       await post(person, "/keys", "a", { name: "two" }),
-      await post(person, `/keys/${json.id}/rotate`, "a", { name: "one" }),
+      await post(person, `/keys/${json.id}/revoke`, "a", { name: "one" }),
       await world.call("PATCH", `/keys/${json.id}`, {
         token: person.token,
         body: { name: "one" },

@@ -269,6 +269,8 @@ describe("limits outside the parent's", () => {
     await expectFailure(await manage("POST", "", { name: "x", spending_limit_micro: 1 }), 400, "request.invalid")
     await expectFailure(await manage("POST", "", { name: "x", models: ["nope"] }), 400, "request.invalid")
     await expectFailure(await manage("POST", "", { name: "" }), 400, "request.invalid")
+    for (const body of [{ breaker_ceiling_micro: 1, breaker_action: "stop" }, { spending_limit: 1 }])
+      await expectFailure(await manage("POST", "", { name: "x", ...body }), 400, "request.invalid")
     await expectFailure(
       await manage("POST", "", { name: "x", expires_at: "2026-01-01T00:00:00Z" }),
       400,

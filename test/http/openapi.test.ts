@@ -79,6 +79,30 @@ test("what is said to need a sign-in answers 401 without one, and the rest does 
   }
 })
 
+test("a body that sets a limit or moves money takes its own fields alone", () => {
+  const exact = operations(document)
+    .filter(({ operation }) => JSON.stringify(operation.requestBody ?? "").includes(`"additionalProperties":false`))
+    .map(({ name }) => name)
+  expect(exact.sort()).toEqual([
+    "patch /account",
+    "patch /keys/{id}",
+    "patch /operator/models/{model}",
+    "patch /v1/keys/{id}",
+    "post /keys",
+    "post /keys/{id}/rotate",
+    "post /operator/accounts/{id}/adjustments",
+    "post /operator/accounts/{id}/refunds",
+    "post /operator/exchange-rates",
+    "post /operator/models/{model}/prices",
+    "post /operator/models/{model}/retire",
+    "post /runs",
+    "post /top-ups",
+    "post /v1/keys",
+    "put /account/breaker",
+    "put /keys/{id}/breaker",
+  ])
+})
+
 test("every shape that is referred to is there", () => {
   expect(document.openapi).toBe("3.1.0")
   for (const [, name] of text.matchAll(/#\/components\/schemas\/(\w+)/g)) {

@@ -21,7 +21,7 @@ import type { AccountChange } from "../../store/account-settings.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
 import { refused } from "../route.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
-import { described, field, fieldAnd, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
+import { described, exactly, field, fieldAnd, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
 import { type Authenticate, sessionCookie, signedInBy, clientInfoOf } from "./session.ts"
 
 export interface AccountDeps {
@@ -47,7 +47,7 @@ const mayChange: Readonly<Record<keyof Static<typeof Change>, Permission>> = {
 /** Null leaves a time zone, a language and `budget_mails` as they are, and takes the rest away. */
 const changeable = <T extends TSchema>(schema: T) =>
   Type.Optional(orNull(schema, fieldAnd(schema.description, { en: ", or null", id: ", atau null" })))
-const Change = Type.Object({
+const Change = exactly({
   time_zone: changeable(TimeZone),
   language: changeable(oneOf(["id", "en"], field("'id' or 'en'", "'id' atau 'en'"))),
   low_balance_email: changeable(Email),

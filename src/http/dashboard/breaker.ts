@@ -6,7 +6,7 @@ import type { Breakers, BreakerView } from "../../accounts/breakers.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Breaker, Pause } from "../../store/breakers.ts"
 import type { SpendingAlert } from "../../store/alerts.ts"
-import { described, field, fieldAnd, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, exactly, field, fieldAnd, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { breakerFields, KeyBreaker, PauseMinutes, toBreaker } from "./key-settings.ts"
 import { KEY_ID } from "./keys.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
@@ -25,7 +25,7 @@ const pausedShape = orNull(
   Type.Object({ since: time, until: orNull(time, field("Null until it is resumed.", "Null sampai dilanjutkan.")) }),
   field("It has come to its ceiling, and its calls are refused.", "Batasnya tercapai, dan panggilannya ditolak."),
 )
-const OwnBreaker = Type.Object({
+const ownBreakerFields = {
   ...breakerFields,
   factor: orNull(
     Factor,
@@ -34,7 +34,8 @@ const OwnBreaker = Type.Object({
       id: ", atau null untuk tanpa peringatan: berapa kali lipat dari biasanya pada jam ini dalam seminggu",
     }),
   ),
-})
+}
+const OwnBreaker = exactly(ownBreakerFields)
 const alertShape = Type.Object({
   key_id: orNull(
     text,
@@ -57,7 +58,7 @@ const alertShape = Type.Object({
 })
 const Shown = Type.Intersect(
   [
-    OwnBreaker,
+    Type.Object(ownBreakerFields),
     Type.Object({
       action: oneOf(["warn", "stop"]),
       pause_minutes: orNull(PauseMinutes),

@@ -12,7 +12,7 @@ import { ENDPOINTS } from "../../language/request.ts"
 import type { KeyChange as Change } from "../../store/api-keys.ts"
 import type { Breaker } from "../../store/breakers.ts"
 import { refused } from "../route.ts"
-import { described, field, fieldAnd, flag, oneOf, orNull } from "../shapes.ts"
+import { described, exactly, field, fieldAnd, flag, oneOf, orNull } from "../shapes.ts"
 
 /** A longer list says less than no list. */
 const MAX_MODELS = 64
@@ -80,7 +80,7 @@ const bounds = {
   ),
 }
 
-export const NewKey = Type.Object({
+export const NewKey = exactly({
   name: Name,
   ...Type.Partial(Type.Object({ ...limits, ...bounds, expires_at: described(bounds.expires_at, FUTURE) })).properties,
   fallback: Type.Optional(fallbackChoice),
@@ -93,7 +93,7 @@ const removable = <T extends TSchema>(schema: T) =>
   Type.Optional(
     orNull(schema, fieldAnd(schema.description, { en: ", or null for none", id: ", atau null untuk tidak ada" })),
   )
-export const KeyChange = Type.Object({
+export const KeyChange = exactly({
   name: Type.Optional(Name),
   requests_per_minute: removable(limits.requests_per_minute),
   tokens_per_minute: removable(limits.tokens_per_minute),
@@ -240,7 +240,7 @@ export const breakerFields = {
     ),
   ),
 }
-export const KeyBreaker = Type.Object(breakerFields)
+export const KeyBreaker = exactly(breakerFields)
 
 /** Without an action it warns. */
 export const toBreaker = ({
@@ -254,27 +254,25 @@ export const toBreaker = ({
 })
 
 /** What an owner says of a key that is made, and not of a child: its ceiling of ten minutes too. */
-export const NewOwnKey = Type.Composite([
-  NewKey,
-  Type.Object({
-    breaker_ceiling_micro: Type.Optional(
-      described(
-        Ceiling,
-        fieldAnd(Ceiling.description, { en: ": within any ten minutes", id: ": dalam sepuluh menit mana pun" }),
-      ),
+export const NewOwnKey = exactly({
+  ...NewKey.properties,
+  breaker_ceiling_micro: Type.Optional(
+    described(
+      Ceiling,
+      fieldAnd(Ceiling.description, { en: ": within any ten minutes", id: ": dalam sepuluh menit mana pun" }),
     ),
-    breaker_action: Type.Optional(breakerAction),
-    breaker_pause_minutes: Type.Optional(
-      described(
-        PauseMinutes,
-        fieldAnd(PauseMinutes.description, {
-          en: ": after how long a stop is over by itself",
-          id: ": setelah berapa lama penghentian berakhir sendiri",
-        }),
-      ),
+  ),
+  breaker_action: Type.Optional(breakerAction),
+  breaker_pause_minutes: Type.Optional(
+    described(
+      PauseMinutes,
+      fieldAnd(PauseMinutes.description, {
+        en: ": after how long a stop is over by itself",
+        id: ": setelah berapa lama penghentian berakhir sendiri",
+      }),
     ),
-  }),
-])
+  ),
+})
 
 /** Undefined where none is asked for. What says how to stop without saying when is a mistake. */
 export function newBreaker(body: Static<typeof NewOwnKey>): Breaker | Failure | undefined {

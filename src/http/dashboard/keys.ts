@@ -10,7 +10,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { KeyName } from "../../store/account-settings.ts"
 import { type KeyRecord, MAX_SPENT_DAYS } from "../../store/key-rows.ts"
 import type { ManagementToken } from "../../store/credentials.ts"
-import { field, pageOf, described, listOf, text, time } from "../shapes.ts"
+import { exactly, field, pageOf, described, listOf, text, time } from "../shapes.ts"
 import { KeyWithSecret, KeyWithUsage, ListedKey, keyJson, spendingJson, usageJson } from "./key-json.ts"
 import { newBreaker, NewOwnKey, KeyChange, toChange, toWishes, Name } from "./key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
@@ -28,7 +28,7 @@ const Parent = Type.RegExp(KEY_ID, { description: field("a key's id", "id sebuah
 const nameOf = ({ accountId }: Session, keyId: string): KeyName => ({ accountId, keyId })
 
 const DAY_S = 24 * 60 * 60
-const Rotation = Type.Object({
+const Rotation = exactly({
   overlap_s: Type.Optional(
     Type.Integer({
       minimum: 0,

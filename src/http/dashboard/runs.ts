@@ -11,6 +11,7 @@ import type { KeptRun, RunOfModel, RunStore } from "../../store/runs.ts"
 import { refused } from "../route.ts"
 import {
   described,
+  exactly,
   field,
   integer,
   micro as microShape,
@@ -92,7 +93,7 @@ export const runReceipt = Type.Intersect([
   }),
 ])
 
-const NewRun = Type.Object({
+const NewRun = exactly({
   key_id: Type.RegExp(KEY_ID, { description: field("a key's id", "id sebuah kunci") }),
   budget_micro: Type.Integer({
     minimum: 1,

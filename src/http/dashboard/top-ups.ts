@@ -7,7 +7,18 @@ import { Failure } from "../../failure/failure.ts"
 import { isTopUpId, type TopUps, total } from "../../payments/top-ups.ts"
 import { type Refund, refundKinds, refundStatuses, type RefundStore } from "../../store/refunds.ts"
 import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
-import { described, field, integer, listOf, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
+import {
+  described,
+  exactly,
+  field,
+  integer,
+  listOf,
+  micro as microShape,
+  oneOf,
+  orNull,
+  text,
+  time,
+} from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
 export interface TopUpsDeps {
@@ -152,7 +163,7 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
           may: "pay",
           tag: "Top-ups",
           summary: { en: "Begin a top-up by QR payment", id: "Mulai isi saldo dengan pembayaran QR" },
-          body: Type.Object({ amount_rp: AmountRp }),
+          body: exactly({ amount_rp: AmountRp }),
           answer: PayableTopUp,
           status: 201,
         },

@@ -17,7 +17,7 @@ import { csvFile, csvQuery, jsonCells, MAX_EXPORTED, pageJson, pageQuery, readPa
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpSummary } from "../dashboard/top-ups.ts"
 import { refused } from "../route.ts"
-import { field, micro as microShape, oneOf, pageOf, text } from "../shapes.ts"
+import { exactly, field, micro as microShape, oneOf, pageOf, text } from "../shapes.ts"
 import { AccountDetail, TransferShape, accountJson, accountShape, shown, transferJson } from "./account-json.ts"
 
 export interface AccountsDeps {
@@ -54,7 +54,7 @@ const AMOUNT = field(
   "an integer of micro-rupiah, not 0; negative takes",
   "bilangan bulat mikro-rupiah, bukan 0; yang negatif mengambil",
 )
-const Adjustment = Type.Object({
+const Adjustment = exactly({
   amount_micro: Type.Integer({ minimum: -Number(largestMicro), maximum: Number(largestMicro), description: AMOUNT }),
   reason: Reason,
   idempotency_key: OnceKey,

@@ -16,7 +16,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { ExchangeRateStore } from "../../store/costs.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { described, field, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, exactly, field, oneOf, orNull, text, time } from "../shapes.ts"
 import { LEAD_MS } from "./models.ts"
 
 export interface ExchangeRatesDeps {
@@ -33,7 +33,7 @@ const CURRENCY_TEXT = field(
   "kode ISO 4217 mata uang selain IDR, seperti USD",
 )
 
-const RateBody = Type.Object({
+const RateBody = exactly({
   currency: Type.RegExp(/^[A-Z]{3}$/, { description: CURRENCY_TEXT }),
   rupiah: Type.String({
     minLength: 1,

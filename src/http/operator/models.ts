@@ -12,7 +12,7 @@ import type { ModelChange, ModelStore } from "../../store/operator/models.ts"
 import { ID } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { field, flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
+import { exactly, field, flag, listOf, micro as microShape, oneOf, orNull, text } from "../shapes.ts"
 import {
   chainProblem,
   jumpJson,
@@ -63,7 +63,7 @@ const FieldName = Type.String({
   description: field("a name of letters, digits and _, at most 64", "nama dari huruf, angka, dan _, paling banyak 64"),
 })
 
-const ChangeBody = Type.Object({
+const ChangeBody = exactly({
   display_name: Type.Optional(Text),
   tier: Type.Optional(Text),
   max_concurrency: Type.Optional(
@@ -88,7 +88,7 @@ const ChangeBody = Type.Object({
   ),
 })
 export const ConfirmJump = Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") }))
-const PriceBody = Type.Object({
+const PriceBody = exactly({
   input_micro: Rate,
   output_micro: Rate,
   cache_read_micro: Rate,

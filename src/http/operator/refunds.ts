@@ -10,7 +10,7 @@ import type { Refund, RefundStore } from "../../store/refunds.ts"
 import { Reason } from "../dashboard/page.ts"
 import { refundJson, refundShape } from "../dashboard/top-ups.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { field, listOf, oneOf, orNull, text } from "../shapes.ts"
+import { exactly, field, listOf, oneOf, orNull, text } from "../shapes.ts"
 import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
 
 export interface RefundsDeps {
@@ -21,7 +21,7 @@ export interface RefundsDeps {
 }
 
 const payouts = ["by_hand", "provider"] as const
-const NewRefund = Type.Object({
+const NewRefund = exactly({
   top_up_id: Type.Optional(
     Type.Union([Type.String({ maxLength: 60 }), Type.Null()], {
       description: field(

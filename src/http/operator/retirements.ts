@@ -10,10 +10,10 @@ import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { operatorBy } from "../dashboard/session.ts"
 import { refused } from "../route.ts"
-import { field, orNull } from "../shapes.ts"
+import { exactly, field, orNull } from "../shapes.ts"
 import { Changed, ConfirmJump, DryRun, find, instant, Jumps, make, ModelId, type ModelsDeps, Time } from "./models.ts"
 
-const RetirementBody = Type.Object({ target: ModelId, until: Time, confirm_jump: ConfirmJump })
+const RetirementBody = exactly({ target: ModelId, until: Time, confirm_jump: ConfirmJump })
 const Retired = Type.Intersect([
   Changed,
   Type.Object({

@@ -188,6 +188,8 @@ describe("a new key", () => {
     ["a word for yes", { name: "k", shows_balance: "yes" }],
     ["a number for yes", { name: "k", replays_retries: 1 }],
     ["a period that is none", { name: "k", spending_limit_micro: 1, spending_period: "weekly" }],
+    ["a misspelt budget", { name: "k", spendingLimitMicro: 1, spendingPeriod: "daily" }],
+    ["a misspelt end", { name: "k", expires: "2030-01-01T00:00:00Z" }],
   ]
   test.each(refused)("is refused with %s", async (_, body) => {
     const { token } = await world.signUp()
@@ -287,6 +289,7 @@ describe("a change", () => {
     ["a period with its limit taken away", budget, { spending_limit_micro: null, spending_period: "daily" }],
     ["a null name", {}, { name: null }],
     ["a window of zero", {}, { requests_per_minute: 0 }],
+    ["a misspelt limit", budget, { spending_limit: 5 }],
   ]
   test.each(refused)("is refused with %s", async (_, before, change) => {
     const { token } = await world.signUp()
@@ -412,6 +415,15 @@ describe("a rotation", () => {
     const { json: made } = await create(token)
     const { status, json } = await rotate(token, made.id, { overlap_s: overlap })
     expect([status, json.code]).toEqual([400, "request.invalid"])
+    expect((await world.call("GET", "/keys", { token })).json.data[0].last4).toBe(made.last4)
+  })
+
+  test("is refused with a misspelt overlap, which would leave the secret before it for a day", async () => {
+    const { token } = await world.signUp()
+    const { json: made } = await create(token)
+    const { status, json } = await rotate(token, made.id, { overlap: 0 })
+    expect(status).toBe(400)
+    expect(json.error).toBe("'overlap' is no field of this request; its fields are overlap_s.")
     expect((await world.call("GET", "/keys", { token })).json.data[0].last4).toBe(made.last4)
   })
 

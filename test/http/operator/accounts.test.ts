@@ -247,6 +247,7 @@ describe("an adjustment", () => {
     { amount_micro: 1, reason: "r", idempotency_key: "" },
     { amount_micro: 1, reason: "r" },
     { amount_micro: -1, reason: "r", idempotency_key: "k" },
+    { amount_micro: 1, amount_rp: 5, reason: "r", idempotency_key: "k" },
   ])("of %j is refused", async (body) => {
     const person = await gateway.person()
     const { status, json } = await ask(`/operator/accounts/${person.accountId}/adjustments`, body)
