@@ -142,7 +142,9 @@ export function toWishes(body: Static<typeof NewKey>, nowMs: number): KeySetting
 }
 
 export function toChange(body: Static<typeof KeyChange>): Change | Failure {
-  const expiresAt = present(body.expires_at) ? timeOf(body.expires_at) : body.expires_at
+  const expiresAt = present(body.expires_at)
+    ? (timeFrom(body.expires_at) ?? refused("expires_at", TIME))
+    : body.expires_at
   if (expiresAt instanceof Failure) return expiresAt
   const networks = present(body.networks) ? networksOf(body.networks) : body.networks
   if (networks instanceof Failure) return networks
@@ -171,14 +173,14 @@ const microFrom = (value: number | null | undefined) => (present(value) ? micro(
 /** As late as anything that reads ISO 8601 can write. */
 const LATEST_MS = Date.parse("9999-12-31T23:59:59.999Z")
 
-function timeOf(text: string): Date | Failure {
+/** Undefined for what is no instant: a day that no month has, or a time without an offset, which is another one in each zone. */
+export function timeFrom(text: string): Date | undefined {
   try {
     const ms = Temporal.Instant.from(text).epochMilliseconds
-    if (ms > 0 && ms <= LATEST_MS) return new Date(ms)
+    return ms > 0 && ms <= LATEST_MS ? new Date(ms) : undefined
   } catch {
-    // Refused below.
+    return undefined
   }
-  return refused("expires_at", TIME)
 }
 
 /** As browsers write them, each once. */

@@ -22,6 +22,7 @@ import {
   time,
   together,
 } from "../shapes.ts"
+import { timeFrom } from "./key-settings.ts"
 import { KEY_ID } from "./keys.ts"
 import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
@@ -176,7 +177,7 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
         },
         async ({ session: { accountId }, body, change }) => {
           const now = clock.now()
-          const endsAt = body.ends_at === undefined ? undefined : Date.parse(body.ends_at)
+          const endsAt = body.ends_at === undefined ? undefined : (timeFrom(body.ends_at)?.getTime() ?? NaN)
           if (endsAt !== undefined && !(endsAt > now && endsAt <= now + LONGEST_DAYS * DAY_MS)) {
             return refused("ends_at", String(NewRun.properties.ends_at.description))
           }
