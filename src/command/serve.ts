@@ -10,6 +10,8 @@ import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
 import { ensureRequestLimit, logStrayErrors, ownCommand, serviceManager } from "../own-process.ts"
+import { wholeRupiah } from "../payments/provider.ts"
+import { total } from "../payments/top-ups.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { unbound } from "../store/key-rows.ts"
@@ -218,14 +220,9 @@ async function newDemo(server: Server, config: Config): Promise<Demo> {
   const password = crypto.randomUUID()
   const { account, token } = sure(await server.accounts.signUp({ email, password }, here))
   const topUp = sure(await server.topUps.open(account.id, BALANCE_RP))
-  sure(
-    await server.topUps.settle("simulated", {
-      kind: "paid",
-      topUpId: topUp.id,
-      reference: topUp.id,
-      amountRp: BigInt(BALANCE_RP),
-    }),
-  )
+  const amountRp = wholeRupiah(total(topUp.breakdown))
+  const paid = { kind: "paid", topUpId: topUp.id, reference: topUp.id, amountRp } as const
+  sure(await server.topUps.settle("simulated", paid))
   const session = sure(await server.accounts.session(token, here))
   const none = undefined
   const { key } = sure(

@@ -4,7 +4,9 @@ import { join } from "node:path"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
 const root = join(import.meta.dir, "../..")
-const start = (dataDir: string) => DevProcess.start([process.execPath, "src/main.ts"], root, dataDir)
+/** What the demo pays has fees on top of its balance. */
+const FEES = { PAYMENT_SERVICE_FEE_BPS: "150", PAYMENT_FEE_RP: "500" }
+const start = (dataDir: string) => DevProcess.start([process.execPath, "src/main.ts"], root, dataDir, FEES)
 
 /** The text that a chat stream adds up to. */
 const textOf = (stream: string): string =>
