@@ -229,6 +229,20 @@ test("a budget that fell back is told of again, and so is the next period, but n
   expect(subjects()).toHaveLength(3)
 })
 
+test("a day that has midnight twice begins at the first", async () => {
+  const person = await watched()
+  const { keyId } = await budget(person, 100_000)
+  // Clocks are put back today, from one o'clock: the Azores and Cuba do so once a year. POSIX counts days of the year from 0.
+  await world.sql`
+    update accounts set time_zone = format('STD5DST4,%s/0,%s/1', (today + 180) % 365, today)
+    from (select extract(doy from now() at time zone 'STD5')::integer - 1 as today) of_year where id = ${person.id}`
+  await world.sql`
+    insert into key_spend (key_id, period, period_start, spent_micro)
+    select ${keyId}, 'daily', date_trunc('day', now() at time zone 'STD5') at time zone 'STD5' - interval '1 hour', ${85_000 * RP}`
+  await look()
+  expect(subjects()).toHaveLength(1)
+})
+
 test("several processes at once tell of all keys of one look in one mail", async () => {
   const person = await watched()
   const one = await budget(person, 100_000, "Satu")
