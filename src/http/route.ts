@@ -208,7 +208,10 @@ function bodyReader<S extends TObject>(schema: S): (bytes: Uint8Array) => Static
   }
 }
 
-/** A reader of a schema's query parameters. An empty parameter is an absent one, because forms send empty ones. */
+/**
+ * A reader of a schema's query parameters. An empty parameter is an absent one, because forms send empty ones. Others than the schema's are
+ * ignored, or refused where it is exact.
+ */
 function queryReader<S extends TObject>(schema: S): (request: Request) => Promise<Static<S> | Failure> {
   const check = checker(schema)
   return async ({ url }) => {
@@ -217,6 +220,9 @@ function queryReader<S extends TObject>(schema: S): (request: Request) => Promis
     for (const [name, field] of Object.entries<TSchema>(schema.properties)) {
       const text = given.get(name)
       if (text !== null && text !== "") query[name] = fromText(text, field)
+    }
+    if (schema.additionalProperties === false) {
+      for (const [name, text] of given) if (!Object.hasOwn(schema.properties, name)) query[name] = text
     }
     return check(query)
   }

@@ -10,7 +10,7 @@ import { type BackendHealth, type BackendView, failureClasses, HEALTH_MINUTES } 
 import type { PoolMember, Pools } from "../../gateway/pools.ts"
 import type { MemberChange, MemberStore } from "../../store/operator/models.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { described, field, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
+import { described, exactly, field, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
 import { modelShape } from "./model-json.ts"
 
 export interface BackendsDeps {
@@ -115,7 +115,7 @@ const ChangeBody = Type.Object({
     }),
   ),
 })
-const DryRun = Type.Object({
+const DryRun = exactly({
   dry_run: Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") })),
 })
 const State = orNull(Type.Record(Type.String(), Type.Unknown()))

@@ -97,7 +97,7 @@ const PriceBody = exactly({
   confirm_jump: ConfirmJump,
 })
 
-export const DryRun = Type.Object({
+export const DryRun = exactly({
   dry_run: Type.Optional(
     Type.Boolean({
       description: field(

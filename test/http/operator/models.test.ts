@@ -106,10 +106,12 @@ describe("a model's fields", () => {
         400,
         "request.invalid",
       ])
-    expect(refused(await ask(`/operator/models/${model}?dry_run=maybe`, { tier: "x" }, "PATCH"))).toEqual([
-      400,
-      "request.invalid",
-    ])
+    for (const query of ["dry_run=maybe", "dryrun=true", "dry-run=true"])
+      expect([query, ...refused(await ask(`/operator/models/${model}?${query}`, { tier: "x" }, "PATCH"))]).toEqual([
+        query,
+        400,
+        "request.invalid",
+      ])
     expect(await logOf(model)).toEqual([])
   })
 
