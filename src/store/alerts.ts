@@ -72,14 +72,14 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
               when s.spent_micro::numeric * 2 >= k.spending_limit_micro then 50 else 0 end as reached
           from watched w join api_keys k on k.account_id = w.id and k.revoked_at is null and k.spending_limit_micro > 0
           join lateral (
-            -- The period that is running: one that was carried over a change of the time zone, or the calendar's. Days are compared, because where
-            -- clocks are put back over midnight a day begins at the first of two midnights, and Postgres means the second.
+            -- The period that is running: one that was carried over a change of the time zone, or the calendar's. It is known by the noon of its first
+            -- day. Its midnight may be another one for Postgres: some days have two, and Postgres may have another version of the time zones.
             select s.* from key_spend s where s.key_id = k.id and s.period = k.spending_period
               and (s.period = 'total'
                 or exists (select from running_periods r where r.key_id = k.id and r.period = s.period
                   and r.started_at = s.period_start and r.ends_at > now())
-                or s.period_start at time zone w.time_zone >= date_trunc(case s.period when 'daily' then 'day' else 'month' end,
-                    now() at time zone w.time_zone)
+                or (s.period_start + interval '12 hours') at time zone w.time_zone
+                    >= date_trunc(case s.period when 'daily' then 'day' else 'month' end, now() at time zone w.time_zone)
                   and not exists (select from running_periods r where r.key_id = k.id and r.period = s.period
                     and s.period_start > r.started_at and s.period_start < r.ends_at))
             order by s.period_start desc limit 1
