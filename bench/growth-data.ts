@@ -197,6 +197,9 @@ const profit = `
   select profit_part(hour), account_id, model, member, kind, ${PROFIT_SUMS}
   from profit_hours group by 1, 2, 3, 4, 5 having profit_part_end(profit_part(min(hour))) < now() - interval '2 hours' order by 1, 2, 3, 4, 5;
   insert into profit_parts select distinct since from profit_days;
+  insert into model_customers
+  select model, account_id, max(hour) from profit_hours
+  where kind = 'ok' and records > 0 and profit_part(hour) in (select since from profit_parts) group by 1, 2;
   insert into profit_house (since, model, member, kind, ${PROFIT})
   select since, model, member, kind, ${PROFIT_SUMS} from profit_days group by 1, 2, 3, 4;
   insert into profit_account_days

@@ -188,12 +188,16 @@ try {
   const startedAt = performance.now()
   const gateway = await startOn(full)
   console.log(`| start of a process | ${((performance.now() - startedAt) / 1_000).toFixed(2)} s |`)
-  if (ONLY === undefined) {
-    await reconcileOn(full)
-    await reconcileOn(full)
+  const slow: string[] = []
+  try {
+    if (ONLY === undefined) {
+      await reconcileOn(full)
+      await reconcileOn(full)
+    }
+    slow.push(...(await askAll(gateway.url, sql)))
+  } finally {
+    await gateway.stop()
   }
-  const slow = await askAll(gateway.url, sql)
-  await gateway.stop()
   if (ONLY === undefined) {
     const empty = await newDatabase(server.sql, names)
     await migrate(empty)
