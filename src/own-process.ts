@@ -4,12 +4,13 @@
  * turn (sd_notify(3), sd_watchdog_enabled(3)). Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun
  * itself cannot send.
  *
- * Then what is thrown where nobody catches it.
+ * Then the signals that it stops at, and what is thrown where nobody catches it.
  *
  * Then how many requests it may have in flight. Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
  * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
  */
 import { dlopen, ptr } from "bun:ffi"
+import { readFileSync } from "node:fs"
 import type { Log } from "./log.ts"
 
 export interface ServiceManager {
@@ -80,6 +81,22 @@ const openLibc = () =>
     sendto: { args: ["i32", "ptr", "u64", "i32", "ptr", "u32"], returns: "i64" },
     close: { args: ["i32"], returns: "i32" },
   }).symbols
+
+/**
+ * What a process stops in order at. SIGHUP is one for a process that serves alone, such as when its terminal is closed, unless it was
+ * started to ignore it, as `nohup` does. Of several processes the supervisor takes it for another thing.
+ */
+export const stopSignals = (isOfSeveral: boolean): readonly NodeJS.Signals[] =>
+  isOfSeveral || ignoresHangUp() ? ["SIGTERM", "SIGINT"] : ["SIGTERM", "SIGINT", "SIGHUP"]
+
+/** Asked before a handler is set. Signals are bits in hex from the right, of which SIGHUP is the first (proc(5)). Only Linux says it. */
+function ignoresHangUp(): boolean {
+  try {
+    return /^SigIgn:\s*[0-9a-f]*[13579bdf]$/m.test(readFileSync("/proc/self/status", "utf8"))
+  } catch {
+    return false
+  }
+}
 
 /**
  * Throws in a timer and rejections that nobody waits for are bugs, and are told like those of the edge. The process goes on, as

@@ -9,9 +9,9 @@ import { type Config, workersOf } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
-import { ensureRequestLimit, logStrayErrors, ownCommand, serviceManager } from "../own-process.ts"
 import { wholeRupiah } from "../payments/provider.ts"
 import { total } from "../payments/top-ups.ts"
+import { ensureRequestLimit, logStrayErrors, ownCommand, serviceManager, stopSignals } from "../own-process.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { unbound } from "../store/key-rows.ts"
@@ -24,7 +24,7 @@ export const startCommand = () =>
   command("start", {
     summary: "Serve in production; needs a provider's key in the environment",
     details:
-      "Stops in order at SIGTERM: calls under way end first, for at most DRAIN_MS. With WORKERS over 1 it is several processes on one port, and SIGHUP replaces them one after the other.",
+      "Stops in order at SIGTERM, SIGINT and SIGHUP: calls under way end first, for at most DRAIN_MS. Under nohup SIGHUP does nothing. With WORKERS over 1 it is several processes on one port, and SIGHUP replaces them one after the other.",
     examples: [["start", "on 127.0.0.1:8787, with the embedded database in ./data"]],
   }).action(() => serve("start"))
 
@@ -47,6 +47,8 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   if (!isOne && mode === "dev") throw new CommandFailure("WORKERS is over 1; dev is one process, start may be several")
   const isOfSeveral = isWorker(process.env)
   if (!isOne && !isOfSeveral) return await supervise(config)
+  // Its supervisor replaces it in its turn, and has the signal too where all processes of a group are sent it.
+  if (isOfSeveral) process.on("SIGHUP", () => {})
   const { catalogueFile, providers } = await seedFiles(config)
   const legal = await legalTexts(config)
   let backends = configuredBackends(providers, config.secret)
@@ -116,7 +118,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     manager.stopping()
     void drain().then(resolve, reject)
   }
-  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => stop(signal))
+  for (const signal of stopSignals(isOfSeveral)) process.on(signal, () => stop(signal))
   const worker = isOfSeveral ? serveAsWorker(server, () => stop("no supervisor")) : undefined
   manager.ready()
   // Last, so that whoever reads it can stop it in order.
@@ -137,12 +139,10 @@ function openDevProblem(host: string, backends: readonly Backend[]): string {
   return `dev does not listen on ${host} with a provider's key (${keys}): whoever reaches it tops up without paying, and spends your money there. Unset the key, set HOST=127.0.0.1, or run start`
 }
 
-/**
- * `loket start` with `WORKERS` over 1: workers on one port, and one listener for their metrics. How long an exit
- * waits for a reader of the log that is slow.
- */
+/** How long an exit waits for a slow reader of the log. */
 const LOG_DRAIN_MS = 2_000
 
+/** `loket start` with `WORKERS` over 1: workers on one port, and one listener for their metrics. */
 async function supervise(config: Config): Promise<void> {
   const { log, pass, drained } = logToStandardOutput(config.LOG_LEVEL)
   const workers = workersOf(config)
@@ -165,16 +165,16 @@ async function supervise(config: Config): Promise<void> {
     manager.stopping()
     void supervisor.stop().then(stopped.resolve, stopped.reject)
   }
-  for (const signal of ["SIGTERM", "SIGINT"]) process.on(signal, () => stop(signal))
+  for (const signal of stopSignals(true)) process.on(signal, () => stop(signal))
+  // From the start on: until all listen there is nobody to be replaced, and nobody is to end by it.
+  process.on("SIGHUP", () => void supervisor.replaceAll())
   const url = await supervisor.start().catch((error: unknown) => {
     if (stopping) return undefined
     throw new CommandFailure(`a worker does not start: ${error instanceof Error ? error.message : String(error)}`)
   })
   if (url !== undefined) {
     const metrics = listenForMetrics(config, supervisor)
-    process.on("SIGHUP", () => void supervisor.replaceAll())
     manager.ready()
-    // Last, so that whoever reads it can stop it in order.
     log.info("listening", { url, workers })
     await stopped.promise
     await metrics?.stop(true)

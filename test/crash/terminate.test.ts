@@ -115,3 +115,32 @@ test("SIGTERM, however often, lets streams end, takes no new calls, gives the le
     expect(balance).toEqual({ leased_micro: 0n, posted_micro: 10_000_000_000n - 3n * BigInt(CHARGE_MICRO) })
   })
 })
+
+/** A stream of 20 tokens, 50 ms apart, that has begun. */
+async function streaming(): Promise<Response> {
+  const customer = await gateway.customer(10_000)
+  const response = await fetch(gateway.url + paths.chat, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${customer.key}` },
+    body: JSON.stringify(bodyOf("chat", "chat", true)),
+  })
+  expect(response.status).toBe(200)
+  return response
+}
+
+test("SIGHUP, as of a terminal that is closed, lets a stream end, and ends with 0", async () => {
+  const stream = await streaming()
+  gateway.signal("SIGHUP")
+  expect(await stream.text()).toInclude(terminals.chat)
+  expect(await gateway.exited).toBe(0)
+})
+
+test("a process that was started to ignore SIGHUP, as by nohup, takes calls after it", async () => {
+  await gateway.kill()
+  gateway = await house.start({}, ["sh", "-c", `trap "" HUP; exec "$@"`, "sh"])
+  const stream = await streaming()
+  gateway.signal("SIGHUP")
+  expect(await stream.text()).toInclude(terminals.chat)
+  expect((await gateway.get("/readyz")).status).toBe(200)
+  expect(await gateway.stop()).toBe(0)
+})

@@ -50,12 +50,14 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test("SIGHUP replaces them under load: no call is lost, and every one is counted and paid once", async () => {
+test("SIGHUP, to all of them too, replaces them under load: no call is lost, and every one is counted and paid once", async () => {
   const customer = await gateway.customer(1_000_000)
   const old = workersOf(gateway.pid)
   expect(old).toHaveLength(2)
   const calls = calling(gateway.url, customer, "quick", CALLERS)
   await calls.more(2 * CALLERS)
+  // As `pkill -HUP` and a terminal that is closed do.
+  for (const pid of old) process.kill(pid, "SIGHUP")
   gateway.signal("SIGHUP")
   await until(async () => (await restarts("replaced")) === 2)
   await until(() => !old.some(isAlive))
