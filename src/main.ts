@@ -1,6 +1,6 @@
 /** The entry: the command line, and the exit code that it ends with. */
-import { runProgram } from "./command/program.ts"
+import { runToItsAnswer } from "./command/program.ts"
 
 // What this process writes, customers' data and keys among it, is for its own user.
 process.umask(0o077)
-process.exit(await runProgram(process.argv.slice(2)))
+process.exit(await runToItsAnswer(process.argv.slice(2)))

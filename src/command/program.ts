@@ -1,4 +1,5 @@
 /** The command line as a whole: what `loket --help` shows, what a wrong word is answered with, and the exit code. */
+import { format } from "node:util"
 import { Command, CommanderError, type CommandUnknownOpts } from "@commander-js/extra-typings"
 import manifest from "../../package.json" with { type: "json" }
 import { accountCommand } from "./account.ts"
@@ -22,6 +23,38 @@ export async function runProgram(args: readonly string[]): Promise<number> {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
     console.error(error instanceof Error ? error.message : String(error))
     return error instanceof CommandFailure ? error.exitCode : 1
+  }
+}
+
+/** The same, where the answer is also seen to be written: one that is nowhere, as on a full disk, makes the exit code 1. */
+export async function runToItsAnswer(args: readonly string[]): Promise<number> {
+  const written = watchOutput()
+  const code = await runProgram(args)
+  const problem = await written()
+  if (problem === undefined) return code
+  // A reader that has seen enough, such as `head`, needs no sentence.
+  if (problem.code !== "EPIPE")
+    console.error(`standard output could not be written (${problem.message}): what the command changed stands`)
+  return code || 1
+}
+
+/** Bun's own `console.log` passes over what cannot be written. Returns what waits until all is, and resolves with why it is not. */
+function watchOutput(): () => Promise<NodeJS.ErrnoException | undefined> {
+  let written = Promise.resolve()
+  let problem: NodeJS.ErrnoException | undefined
+  // Heard by nobody, it would be thrown.
+  process.stdout.on("error", () => {})
+  console.log = (...what: unknown[]) => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    written = promise
+    process.stdout.write(`${format(...what)}\n`, (error) => {
+      problem ??= error ?? undefined
+      resolve()
+    })
+  }
+  return async () => {
+    await written
+    return problem
   }
 }
 

@@ -1,6 +1,6 @@
 /** The command line as it is read: what help shows, and what a wrong word is answered with. */
 import { expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
@@ -129,3 +129,25 @@ test("every command is on the page about commands, and no other", async () => {
       .sort(),
   )
 })
+
+/** What a command complains of whose output goes there, and its exit code. */
+async function printedTo(where: string): Promise<string> {
+  const command = ["bash", "-c", `{ "$0" "$1" --help; echo "ended with $?" >&2; } ${where}`]
+  const child = Bun.spawn([...command, process.execPath, join(root, "src/main.ts")], {
+    env: { PATH: process.env["PATH"] },
+    stdout: "ignore",
+    stderr: "pipe",
+  })
+  return await new Response(child.stderr).text()
+}
+
+test.skipIf(!existsSync("/dev/full"))(
+  "what cannot be printed ends with 1, and says why but to a reader that has gone",
+  async () => {
+    expect(await printedTo("> /dev/full")).toMatch(
+      /^standard output could not be written \(ENOSPC: [^\n]*\): what the command changed stands\nended with 1\n$/,
+    )
+    expect(await printedTo("> >(exec true)")).toBe("ended with 1\n")
+    expect(await printedTo("> /dev/null")).toBe("ended with 0\n")
+  },
+)
