@@ -7,6 +7,7 @@ import { dirname, join, resolve } from "node:path"
 import manifest from "../../package.json"
 import type { Config } from "../config.ts"
 import { reconcileBooks } from "../reconcile.ts"
+import { counted } from "../reconciliation/reconcile.ts"
 import { BESIDE_DATABASE } from "../store/archives.ts"
 import { copyDatabase } from "../store/embedded/open.ts"
 import { lockDataDirectory, makeDirectory, sync, syncAll } from "../store/embedded/database-files.ts"
@@ -277,7 +278,7 @@ async function restoreDump(from: string, { DATABASE_URL: url }: Config): Promise
     const tables = rows[0]?.tables ?? 0
     if (tables > 0)
       throw new CommandFailure(
-        `the database has ${tables} tables already: make an empty one (\`createdb\`), and set DATABASE_URL to it`,
+        `the database has ${counted(tables, "table")} already: make an empty one (\`createdb\`), and set DATABASE_URL to it`,
       )
   } finally {
     await servers.close()

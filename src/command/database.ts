@@ -4,6 +4,7 @@ import { cp } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import type { Config } from "../config.ts"
 import { firstRequestId } from "../http/edge.ts"
+import { counted } from "../reconciliation/reconcile.ts"
 import { reconcileBooks } from "../reconcile.ts"
 import {
   archiveMonth,
@@ -154,7 +155,7 @@ export const archiveCommand = () =>
             let what = ""
             const archiving = archiveMonth(sql, month, { directory, step: (now) => void (what = now) })
             const { file, records, bytes } = await progress("archiving", archiving, () => what)
-            console.log(`${month.name}: ${records} records in ${file}, ${bytes} bytes`)
+            console.log(`${month.name}: ${counted(records, "record")} in ${file}, ${bytes} bytes`)
           }
         } finally {
           connection.discard()
@@ -215,9 +216,7 @@ async function copied(config: Config, target: Config): Promise<Whole> {
   if (!from.isOurs) throw new CommandFailure(`a gateway runs on ${nameOf(config)}: stop it first`)
   const living = await livingProcesses(from.connection.sql)
   if (living.length > 0)
-    throw new CommandFailure(
-      `${living.length} gateways run on ${nameOf(config)}: stop them first (${living.join(", ")})`,
-    )
+    throw new CommandFailure(`gateways run on ${nameOf(config)}: stop them first (${living.join(", ")})`)
   await using into = await opened(target)
   // Before it is migrated: what is in use is not to be changed.
   if (!into.isOurs || !(await isUnused(into.connection.sql)))

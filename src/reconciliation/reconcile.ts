@@ -172,10 +172,10 @@ export function reportText({ id, since, findings, frozen }: Reconciliation): str
       ? []
       : [`of what is new since ${since.toISOString()}, when all before agreed; everything with --full`]),
     ...(notComparedIn(findings) > 0
-      ? [`${count(notComparedIn(findings))} top-ups not compared: their provider gave no answer, or keeps no list`]
+      ? [`${counted(notComparedIn(findings), "top-up")} not compared: their provider gave no answer, or keeps no list`]
       : []),
     ...(frozen.length > 0 ? [`frozen: ${frozen.join(" ")}`] : []),
-    differences === 0 ? "all agrees" : `${count(differences)} differences`,
+    differences === 0 ? "all agrees" : counted(differences, "difference"),
   ].join("\n")
 }
 
@@ -200,6 +200,8 @@ const figureText = (name: string, value: string | null): string => {
 }
 
 const count = (value: number): string => value.toLocaleString("en-US")
+/** As in "1 difference" and "2 differences". */
+export const counted = (number: number, what: string): string => `${count(number)} ${what}${number === 1 ? "" : "s"}`
 
 export const reportJson = ({ id, since, findings, frozen }: Reconciliation): string =>
   JSON.stringify({

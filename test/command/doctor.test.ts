@@ -405,6 +405,8 @@ test("the schema's version, the catalogue and the books are looked at too", asyn
   expect(await findings()).toContain("the catalogue is empty")
   await direct.sql`insert into reconciliations (ended_at, claims, differences, not_compared) values (now(), '[]', 3, 0)`
   expect(await findings()).toContain("the last reconciliation found 3 differences")
+  await direct.sql`insert into reconciliations (ended_at, claims, differences, not_compared) values (now(), '[]', 1, 0)`
+  expect(await findings()).toContain("the last reconciliation found 1 difference")
   await direct.sql`insert into schema_migrations (name, sha256) values ('9999_future.sql', '')`
   expect(await findings()).toContain("the schema is of another version: 9999_future.sql")
   await direct.sql`delete from schema_migrations where name in ('9999_future.sql', '0030_gathered_answers.sql')`

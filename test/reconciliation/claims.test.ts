@@ -1,6 +1,7 @@
 /** Each claim, broken in exactly its way: it is told, with the account that it is about, and that account is frozen. */
 import { afterEach, beforeEach, describe, expect, test } from "bun:test"
 import { claims } from "../../src/reconciliation/claims.ts"
+import { reportText } from "../../src/reconciliation/reconcile.ts"
 import { breaks, moveBetween, type Movement } from "./breaks.ts"
 import { type BrokenBooks, openBooks } from "./world.ts"
 
@@ -12,6 +13,14 @@ afterEach(() => world.close())
 
 test("every claim is broken here", () => {
   expect([...new Set(breaks.map(({ claim }) => claim))]).toEqual(claims.map(({ name }) => name))
+})
+
+test("one is not told in the plural", () => {
+  const found = { claim: "it holds", compared: 9, notCompared: 1, accounts: [], shown: [] }
+  const said = (differences: number, notCompared: number) =>
+    reportText({ id: 1n, since: undefined, findings: [{ ...found, differences, notCompared }], frozen: [] })
+  expect(said(1, 1)).toMatch(/^1 top-up not compared: [^\n]*\n1 difference$/m)
+  expect(said(1_200, 2)).toMatch(/^2 top-ups not compared: [^\n]*\n1,200 differences$/m)
 })
 
 test("books that agree are found to agree, and nobody is frozen", async () => {

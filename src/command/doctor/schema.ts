@@ -1,4 +1,5 @@
 /** What is in the database: the schema's version, whose the tables are, what we may do, and what the books last said. */
+import { counted } from "../../reconciliation/reconcile.ts"
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
 import { schemaState } from "../../store/migrate.ts"
@@ -97,10 +98,11 @@ async function books(sql: Sql): Promise<Finding[]> {
         `\`loket exchange-rate ${currency} <rupiah>\` sets one; see docs/operating/costs.md`,
       ),
     )
-  if ((row?.differences ?? 0) > 0)
+  const differences = row?.differences ?? 0
+  if (differences > 0)
     found.push(
       wrong(
-        `the last reconciliation found ${row?.differences} differences`,
+        `the last reconciliation found ${counted(differences, "difference")}`,
         "`loket reconcile` shows them; see docs/operating/books.md",
       ),
     )
