@@ -153,6 +153,7 @@ async function supervise(config: Config): Promise<void> {
     port: config.PORT,
     log,
     write: pass,
+    complain: (lines) => console.error(lines.trimEnd()),
   })
   logStrayErrors(supervisor.log)
   const manager = serviceManager(process.env, supervisor.log)
@@ -166,7 +167,7 @@ async function supervise(config: Config): Promise<void> {
     void supervisor.stop().then(stopped.resolve, stopped.reject)
   }
   for (const signal of stopSignals(true)) process.on(signal, () => stop(signal))
-  // From the start on: until all listen there is nobody to be replaced, and nobody is to end by it.
+  // From the start on, when there is nobody to be replaced, so that it ends nobody.
   process.on("SIGHUP", () => void supervisor.replaceAll())
   const url = await supervisor.start().catch((error: unknown) => {
     if (stopping) return undefined

@@ -15,6 +15,8 @@ export interface SupervisorTerms {
   readonly port: number
   readonly log: Log
   readonly write: (lines: string) => void
+  /** Lines of the workers' standard error. */
+  readonly complain: (lines: string) => void
   readonly times?: Partial<Times>
 }
 
@@ -141,10 +143,11 @@ export class Supervisor {
   }
 
   #spawn(): WorkerProcess {
-    const { command, env, workers, write } = this.#terms
+    const { command, env, workers, write, complain } = this.#terms
     const worker = new WorkerProcess({
       command,
       write,
+      complain,
       env: {
         ...env,
         WORKERS: String(workers),
@@ -185,7 +188,7 @@ export class Supervisor {
     const how = await worker.ended
     const isOurs = () => place.worker === worker && !this.#isStopping
     if (!isOurs()) return
-    this.log.error("worker ended", { worker: place.number, pid: worker.pid, how })
+    this.log.error("worker ended", { worker: place.number, pid: worker.pid, how, because: worker.lastWords })
     this.#metrics.restarted(worker.unanswered >= UNANSWERED_LOOKS ? "frozen" : "ended")
     if (performance.now() - worker.startedAt >= steadyMs) place.pauseMs = pauseMs
     let fresh: WorkerProcess | undefined
@@ -215,12 +218,13 @@ export class Supervisor {
   async #replaceEach(): Promise<void> {
     for (const place of this.#places) {
       if (this.#isStopping) return
-      let fresh: WorkerProcess
+      let fresh: WorkerProcess | undefined
       try {
         fresh = this.#spawn()
         await fresh.listening
       } catch (error) {
-        if (!this.#isStopping) this.log.error("worker not replaced", { worker: place.number, error: String(error) })
+        const why = { error: String(error), because: fresh?.lastWords }
+        if (!this.#isStopping) this.log.error("worker not replaced", { worker: place.number, ...why })
         return
       }
       // Whoever is there now: it may have ended meanwhile, and been started again.

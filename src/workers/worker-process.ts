@@ -11,7 +11,12 @@ interface WorkerOptions {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Whole lines of its log. */
   readonly write: (lines: string) => void
+  /** Whole lines of its standard error. */
+  readonly complain: (lines: string) => void
 }
+
+/** So many characters of what it complained of last are kept. */
+const LAST_WORDS = 1_000
 
 export class WorkerProcess {
   /** Resolves with its address; rejects when it ends first. */
@@ -23,19 +28,20 @@ export class WorkerProcess {
   counted: readonly object[] = []
   /** Looks in a row at which it did not answer. */
   unanswered = 0
+  #lastWords = ""
   #address: string | undefined
   #lastId = 0
   readonly #waiting = new Map<number, (answer: Answers[Question]) => void>()
-  readonly #child: Bun.Subprocess<"ignore", "pipe", "inherit">
+  readonly #child: Bun.Subprocess<"ignore", "pipe", "pipe">
 
-  constructor({ command, env, write }: WorkerOptions) {
+  constructor({ command, env, write, complain }: WorkerOptions) {
     const { promise, resolve, reject } = Promise.withResolvers<string>()
     this.listening = promise
     const child = Bun.spawn([...command], {
       env,
       stdin: "ignore",
       stdout: "pipe",
-      stderr: "inherit",
+      stderr: "pipe",
       serialization: "json",
       ipc: (message: FromWorker) => {
         if ("listening" in message) resolve((this.#address = message.listening))
@@ -44,7 +50,11 @@ export class WorkerProcess {
       },
     })
     this.#child = child
-    const passedOn = passLines(child.stdout, write)
+    const heard = (lines: string) => {
+      this.#lastWords = (this.#lastWords + lines).slice(-LAST_WORDS)
+      complain(lines)
+    }
+    const passedOn = Promise.all([passLines(child.stdout, write), passLines(child.stderr, heard)])
     const end = async () => {
       await child.exited
       await passedOn
@@ -58,6 +68,11 @@ export class WorkerProcess {
 
   get pid(): number {
     return this.#child.pid
+  }
+
+  /** What it complained of last, such as why it did not start. Undefined where it said nothing. */
+  get lastWords(): string | undefined {
+    return this.#lastWords.trim() || undefined
   }
 
   get isListening(): boolean {

@@ -21,6 +21,7 @@ interface Logged {
   readonly worker?: number
   readonly pid?: number
   readonly how?: string
+  readonly because?: string
 }
 
 type Times = NonNullable<ConstructorParameters<typeof Supervisor>[0]["times"]>
@@ -28,6 +29,7 @@ type Times = NonNullable<ConstructorParameters<typeof Supervisor>[0]["times"]>
 function supervise(workers: number, times: Times = {}, program = process.execPath) {
   const log: Logged[] = []
   const said: string[] = []
+  const complaints: string[] = []
   const supervisor = new Supervisor({
     workers,
     command: [program, join(import.meta.dir, "fake-worker.ts")],
@@ -35,11 +37,12 @@ function supervise(workers: number, times: Times = {}, program = process.execPat
     port: 0,
     log: createLog("info", (line) => void log.push(JSON.parse(line) as Logged)),
     write: (lines) => void said.push(...lines.trimEnd().split("\n")),
+    complain: (lines) => void complaints.push(lines),
     times: { pauseMs: 10, mostPauseMs: 40, answerMs: 60_000, ...times },
   })
   open.push(supervisor)
   const started = () => log.filter(({ event }) => event === "worker listening")
-  return { supervisor, log, said, started, pids: () => started().map(({ pid }) => pid ?? 0) }
+  return { supervisor, log, said, complaints, started, pids: () => started().map(({ pid }) => pid ?? 0) }
 }
 
 const get = (supervisor: Supervisor, path: string) => supervisor.respond(new Request(`http://127.0.0.1${path}`))
@@ -176,12 +179,13 @@ test("asked to replace all while it does, it does it once more", async () => {
   expect(started()).toHaveLength(3)
 })
 
-test("where a new one does not start, the old ones stay", async () => {
-  const { supervisor, log, pids } = supervise(2)
+test("where a new one does not start, the old ones stay, and the log says why", async () => {
+  const { supervisor, log, complaints, pids } = supervise(2)
   await supervisor.start()
   writeFileSync(broken, "")
   await supervisor.replaceAll()
-  expect(log.at(-1)).toMatchObject({ event: "worker not replaced", worker: 1 })
+  expect(log.at(-1)).toMatchObject({ event: "worker not replaced", worker: 1, because: "broken" })
+  expect(complaints).toEqual(["broken\n"])
   expect(pids()).toHaveLength(2)
   expect(pids().every(isAlive)).toBe(true)
 })
