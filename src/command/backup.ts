@@ -193,8 +193,8 @@ async function run(program: string, args: readonly string[], url: string): Promi
     )
   const { address, password } = withoutPassword(url)
   const child = Bun.spawn([path, ...args, `--dbname=${address}`], {
-    // A command's words can be read by everybody on the machine.
-    env: { ...process.env, ...(password !== undefined && { PGPASSWORD: password }) },
+    // A command's words can be read by everybody on the machine. A server that says nothing is waited for as by other commands.
+    env: { PGCONNECT_TIMEOUT: "15", ...process.env, ...(password !== undefined && { PGPASSWORD: password }) },
     stdin: "ignore",
     stdout: "ignore",
     stderr: "pipe",

@@ -106,8 +106,8 @@ export class Connection {
     // A connection that ends before it is ready is dialled again by postgres.js, without pause or end, its caller waiting.
     if (this.#closed || this.#socket !== undefined) throw connectionLost()
     const socket = socketPath ? connect(socketPath) : connect(port ?? 5432, host ?? "localhost")
-    // Bytes written before the socket has connected wait in it. The host is for TLS, which asks for it by this name.
-    Object.assign(socket, { host })
+    // Bytes written before the socket has connected wait in it. The host is for TLS, which asks for it by this name; errors name both.
+    Object.assign(socket, { host, port })
     // postgres.js hears of errors until it lets go of the socket; an attempt to connect may fail after that, heard by nobody.
     socket.on("error", () => {})
     socket.setNoDelay(true)

@@ -175,6 +175,17 @@ test("nobody listening is unavailable at once, unless the statement may be sent 
   await db.close()
 })
 
+test("a server that says nothing is named as it is, with its port", async () => {
+  const proxy = await openFaultProxy(target.url)
+  proxy.freeze()
+  const db = openDatabase({ url: proxy.url, connections: 1, maxAttemptMs: 5_000 })
+  const { host } = new URL(proxy.url)
+  const late = await failure(db.run((sql) => sql`select 1`, { deadlineMs: 10_000 }))
+  expect((late as Error).message).toBe(`Postgres is not reached at ${host}: write CONNECT_TIMEOUT ${host}`)
+  await db.close()
+  await proxy.close()
+})
+
 test("one more caller than may wait is refused at once, and the others are served", async () => {
   await using place = await behindProxy({ connections: 1, maxWaiting: 1 })
   const { db, proxy } = place

@@ -48,6 +48,21 @@ test("a dump is restored whole and its books agree; once, and not when it is dam
   expect((await loket({ DATABASE_URL: empty.url }, "restore", backup)).complaint).toContain("database.dump has")
 })
 
+test("pg_dump waits for a silent server no longer than other commands do", async () => {
+  const bin = join(scratch, "bin")
+  mkdirSync(bin)
+  const stand = join(bin, "pg_dump")
+  writeFileSync(stand, '#!/bin/sh\necho "waits for $PGCONNECT_TIMEOUT" >&2\nexit 1\n', { mode: 0o700 })
+  const backup = join(scratch, "silent")
+  const complaint = async (more: Record<string, string>) => {
+    const env = { DATABASE_URL: world.url, PATH: `${bin}:${process.env["PATH"]}`, ...more }
+    const command = [process.execPath, join(import.meta.dir, "../../../src/main.ts"), "backup", backup]
+    return await new Response(Bun.spawn(command, { env, stdout: "ignore", stderr: "pipe" }).stderr).text()
+  }
+  expect(await complaint({})).toBe("pg_dump failed:\nwaits for 15\n")
+  expect(await complaint({ PGCONNECT_TIMEOUT: "60" })).toBe("pg_dump failed:\nwaits for 60\n")
+})
+
 test("a server that is away leaves no half backup, and its password is not shown", async () => {
   const backup = join(scratch, "away")
   const away = await loket({ DATABASE_URL: "postgres://root:hunter2@127.0.0.1:1/a" }, "backup", backup)
