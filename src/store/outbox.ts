@@ -54,10 +54,10 @@ export interface Outbox {
   endMail(id: string, problem: string | undefined): Promise<void>
   /** One an account at most, those first whose last delivery was taken; of the others at most `ailing`. */
   takeWebhooks(most: number, ailing: number): Promise<readonly TakenWebhook[]>
-  webhookTaken(item: OutboxItem, status: number): Promise<void>
+  webhookTaken(item: TakenWebhook, status: number): Promise<void>
   /** Tries again after a while; undefined: never. A webhook is disabled, and its owner told, when an event was given up after days in which
-   * nothing was taken, or when it is `gone`. */
-  webhookFailed(item: OutboxItem, attempt: Attempt, againAfterMs: number | undefined, gone: boolean): Promise<void>
+   * nothing was taken, or when it is `gone`. One that has another address by now is left as it is. */
+  webhookFailed(item: TakenWebhook, attempt: Attempt, againAfterMs: number | undefined, gone: boolean): Promise<void>
   /** Of the account's webhooks, the newest first. */
   deliveries(accountId: string, limit: number): Promise<readonly Delivery[]>
   /** Ends what came too late, and what has nowhere to go. */
@@ -149,7 +149,7 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
     }))
   },
 
-  async webhookTaken({ id, accountId, attempts }, status) {
+  async webhookTaken({ id, accountId, attempts, url }, status) {
     await database.run(
       (sql) => sql`
         with ended as (
@@ -157,12 +157,12 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
           where id = ${id} and due_at is not null and attempts = ${attempts} returning 1
         )
         update webhooks set failing_since = null
-        where account_id = ${accountId} and failing_since is not null and exists (select from ended)`,
+        where account_id = ${accountId} and url = ${url} and failing_since is not null and exists (select from ended)`,
       again,
     )
   },
 
-  async webhookFailed({ id, attempts }, { status, problem }, againAfterMs, gone) {
+  async webhookFailed({ id, attempts, url }, { status, problem }, againAfterMs, gone) {
     await database.run(
       (sql) => sql`
         with tried as (
@@ -174,7 +174,7 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
         ), failing as (
           update webhooks w set failing_since = coalesce(w.failing_since, now()),
             disabled_at = case when ${gone} or t.given_up and w.failing_since < now() - ${DISABLED_AFTER}::interval then now() end
-          from tried t where w.account_id = t.account_id and w.disabled_at is null
+          from tried t where w.account_id = t.account_id and w.url = ${url} and w.disabled_at is null
           returning w.account_id, w.disabled_at, w.url
         ), dropped as (
           update outbox o set due_at = null, outcome = 'failed', problem = 'disabled' from failing f

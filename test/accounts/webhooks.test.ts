@@ -170,6 +170,26 @@ test("a receiver that is gone (410) is turned off at once", async () => {
   expect((await ask("GET")).json).toMatchObject({ webhook: { disabled_at: expect.any(String) } })
 })
 
+test("what the address before answers turns off no other, and says nothing of it", async () => {
+  const { id, ask, event, last } = await owner()
+  const box = outbox(world.db, true)
+  const taken = async () => {
+    await world.sql`update webhooks set url = ${URL_OF_IT} where account_id = ${id}`
+    await event()
+    const [before] = await box.takeWebhooks(1, 1)
+    if (before === undefined) throw new Error("nothing was due")
+    await ask("PUT", "", { url: `${URL_OF_IT}/new` })
+    return before
+  }
+  await box.webhookFailed(await taken(), { status: 410 }, undefined, true)
+  expect((await ask("GET")).json).toMatchObject({ webhook: { disabled_at: null, failing_since: null } })
+  expect(await last()).toMatchObject([{ state: "failed", status: 410 }])
+  const late = await taken()
+  await world.sql`update webhooks set failing_since = now() where account_id = ${id}`
+  await box.webhookTaken(late, 204)
+  expect((await ask("GET")).json).toMatchObject({ webhook: { failing_since: expect.any(String) } })
+})
+
 test("several processes at once post an event once; one that died in the middle has it posted again under its id", async () => {
   const { event } = await owner()
   await event()
