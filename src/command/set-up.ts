@@ -19,7 +19,7 @@ import {
 import { exampleTexts } from "../legal/texts.ts"
 import { seedCatalogue } from "../store/catalogue.ts"
 import { currenciesWithoutRate } from "../store/costs.ts"
-import { openForCommand } from "../store/open.ts"
+import { openExisting, openForCommand } from "../store/open.ts"
 import { exchangeRateStore } from "../store/costs.ts"
 import { forgetEdits, readEdits } from "../store/operator/models.ts"
 import { changeRole, type GivenRole, operatorRoles } from "../store/operator/role.ts"
@@ -119,7 +119,7 @@ export const operatorCommand = () =>
     .action(async (email, { revoke, resetSecondFactor, role: asked }) => {
       if (resetSecondFactor === true) return await resetSecondFactorOf(email, "loket operator --reset-second-factor")
       const role: GivenRole = revoke === true ? "customer" : asked
-      const store = await opening(openForCommand(configuration()))
+      const store = await opening(openExisting(configuration()))
       const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
       const outcome = await changeRole(
         store.database,

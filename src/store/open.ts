@@ -108,10 +108,12 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
 
 /**
  * The database alone, for a command: nothing is leased or closed. Where a running gateway has the embedded database, it is
- * reached through that gateway, which has migrated it; `DataDirectoryInUse` when that gateway does not answer (yet).
+ * reached through that gateway, which has migrated it; `DataDirectoryInUse` when that gateway does not answer (yet). `isMade`: throws
+ * where nothing was ever migrated.
  */
 export async function openForCommand(
   config: StoreParts["config"],
+  isMade = false,
 ): Promise<Pick<Store, "servers" | "database" | "close">> {
   const place = await openPlace(config)
   const { servers } = place
@@ -121,6 +123,7 @@ export async function openForCommand(
     await place.close()
   }
   try {
+    if (isMade) await mustHaveTables(database)
     if (place.isOurs) await migrate(servers)
     else await mustBeOfThisVersion(database)
   } catch (error) {
@@ -128,6 +131,20 @@ export async function openForCommand(
     throw error
   }
   return { servers, database, close }
+}
+
+const REACH_MS = 15_000
+
+/** In another database of the same server a command would make them, find nothing, and say that all agrees. */
+async function mustHaveTables(database: Database): Promise<void> {
+  const [found] = await database.run(
+    (sql) => sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`,
+    { deadlineMs: REACH_MS, retry: true },
+  )
+  if (found?.there !== true)
+    throw new Error(
+      "the database has no tables of a gateway's: set DATABASE_URL to one that has, or `loket migrate` it",
+    )
 }
 
 /** Of a running gateway's database, which nobody else may migrate. */
@@ -140,7 +157,7 @@ async function mustBeOfThisVersion(database: Database): Promise<void> {
 /** The same, of a database that is there: throws where opening would make an empty one. */
 export async function openExisting(config: StoreParts["config"]): ReturnType<typeof openForCommand> {
   mustExist(config)
-  return await openForCommand(config)
+  return await openForCommand(config, true)
 }
 
 /** Whether opening it would make an empty one. A server's database is made by nobody here. Throws where this user cannot look. */

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { openBooks } from "../reconciliation/world.ts"
+import { directConnection, openPlace } from "../store/scratch.ts"
 import { auditStore } from "../../src/store/operator/audit.ts"
 import { loket } from "./loket.ts"
 
@@ -158,6 +159,19 @@ test("a database that is not there is a sentence and not an empty database", asy
     said: "",
     complaint: "there is no database in /nowhere/data: set DATA_DIR or DATABASE_URL to where it is",
   })
+})
+
+test("a database without tables is told, and gets none: reconciliation has not found that all agrees", async () => {
+  const empty = await openPlace([])
+  const complaint = "the database has no tables of a gateway's: set DATABASE_URL to one that has, or `loket migrate` it"
+  for (const line of ["account list", "topup list --json", "operator a@b.id"])
+    expect(await loket({ DATABASE_URL: empty.url }, ...line.split(" "))).toEqual({ code: 1, said: "", complaint })
+  const reconciled = await loket({ DATABASE_URL: empty.url }, "reconcile")
+  expect(reconciled).toEqual({ code: 2, said: "", complaint: `not reconciled: ${complaint}` })
+  const connection = directConnection(empty.url)
+  expect(await connection.sql`select from pg_class where relnamespace = 'public'::regnamespace`).toHaveLength(0)
+  await connection.end()
+  await empty.remove()
 })
 
 test("a link for a forgotten password is printed, once good, and in the audit log without its token", async () => {
