@@ -95,15 +95,18 @@ export interface SenderIdentity {
   readonly publicUrl: string | undefined
   readonly database: Database
   readonly log: Log
+  /** Aborted: no further mail is begun. */
+  readonly signal: AbortSignal
 }
 
 /** Sends the mails that are due; without a mail server and a public address, none. */
-export function ownerMailSender({ smtpUrl, from, publicUrl, database, log }: SenderIdentity): () => Promise<void> {
+export function ownerMailSender(identity: SenderIdentity): () => Promise<void> {
+  const { smtpUrl, from, publicUrl, database, log, signal } = identity
   if (smtpUrl === undefined || from === undefined || publicUrl === undefined) return async () => {}
   const store = accountMailStore(database)
   const mailer = smtpMailer({ url: smtpUrl, from })
   const failed = (accountId: string, again: boolean) => log.warn("mail not sent", { account_id: accountId, again })
-  return () => sendOwnerMails({ store, mailer, publicUrl, failed })
+  return () => sendOwnerMails({ store, mailer, publicUrl, failed, signal })
 }
 
 export interface SenderOptions {
@@ -111,11 +114,13 @@ export interface SenderOptions {
   readonly mailer: Mailer
   readonly publicUrl: string
   readonly failed: (accountId: string, again: boolean) => void
+  readonly signal?: AbortSignal
 }
 
 /** Sends what is due. A link's token is made here and goes into the mail alone; what is kept is its hash. */
-export async function sendOwnerMails({ store, mailer, publicUrl, failed }: SenderOptions): Promise<void> {
+export async function sendOwnerMails({ store, mailer, publicUrl, failed, signal }: SenderOptions): Promise<void> {
   for (let tried = 0; tried < MAILS_A_LOOK; tried++) {
+    if (signal?.aborted === true) return
     // One at a time: what waits behind a slow server is still anybody's.
     const mail = await store.take()
     if (mail === undefined) return

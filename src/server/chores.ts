@@ -42,6 +42,8 @@ interface Chore {
 interface Senders {
   readonly deliveries: Deliveries
   readonly announcements: Announcements
+  /** Aborted when chores are to end. */
+  readonly signal: AbortSignal
 }
 
 const chores = (
@@ -60,7 +62,7 @@ const chores = (
     pageOrigins,
     trial,
   }: Parts,
-  { deliveries, announcements }: Senders,
+  { deliveries, announcements, signal }: Senders,
 ): readonly Chore[] => {
   const alerts = alertStore(store.database, sendsMail(config))
   const idempotencyKeys = idempotencyKeyStore(store.database)
@@ -70,6 +72,7 @@ const chores = (
     publicUrl: config.PUBLIC_URL,
     database: store.database,
     log,
+    signal,
   })
   const source = { store: exchangeRateStore(store.database), log, now: Date.now }
   const onOutcome = (outcome: ExchangeOutcome) => metrics.exchangeRatesRead(outcome)
@@ -155,7 +158,9 @@ export async function startChores(parts: Parts): Promise<{ stop(): Promise<void>
   const { config, log, store, gateway, daily } = parts
   const deliveries = openDeliveries(parts)
   const announcements = new Announcements(announcementStore(store.database), sendsMail(config))
-  const running = chores(parts, { deliveries, announcements }).map(({ everyMs, atOnce, work, failed }) => {
+  const stopping = new AbortController()
+  const senders = { deliveries, announcements, signal: stopping.signal }
+  const running = chores(parts, senders).map(({ everyMs, atOnce, work, failed }) => {
     const once = async () => {
       await work().catch((error: unknown) => log.warn(failed, { error: String(error) }))
     }
@@ -173,6 +178,7 @@ export async function startChores(parts: Parts): Promise<{ stop(): Promise<void>
   await daily.start()
   return {
     async stop() {
+      stopping.abort()
       announcements.stop()
       await Promise.all([...running, daily, deliveries].map((chore) => chore.stop()))
     },

@@ -65,6 +65,8 @@ export interface Server {
 
 /** How long a process that shares its port accepts calls after SIGTERM, and again after it has closed its listener. */
 const HANDOVER_MS = 1_000
+/** How long chores may go on when the last call has ended. A webhook, or what a payment provider is asked, takes at most ten seconds. */
+const CHORES_MS = 12_000
 
 export async function startServer(options: ServerOptions): Promise<Server> {
   const parts = await openParts(options)
@@ -119,7 +121,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       // The last bytes are still being sent, and calls that waited for a slot must still be refused.
       await Promise.race([noneOpen(server), Bun.sleep(config.CAPACITY_WAIT_MS + 1_000)])
       await server.stop(true)
-      await choresEnded
+      // A mail server that says nothing may take minutes. What it has not taken is as after a crash.
+      await Promise.race([choresEnded, Bun.sleep(CHORES_MS)])
       await parts.close()
       await metricsServer?.stop(true)
       await drained

@@ -337,6 +337,22 @@ test("mails that wait behind a slow server are not taken for those of a process 
   expect([all.length, new Set(all).size]).toEqual([4, 4])
 })
 
+test("who is told to end begins no further mail", async () => {
+  for (let n = 0; n < 3; n++) await world.signUp()
+  const ending = new AbortController()
+  let begun = 0
+  const mailer: Mailer = {
+    async send() {
+      begun++
+      ending.abort()
+      return "sent"
+    },
+  }
+  const store = accountMailStore(world.db)
+  await sendOwnerMails({ store, mailer, publicUrl: PUBLIC_URL, failed() {}, signal: ending.signal })
+  expect(begun).toBe(1)
+})
+
 test("a mail that no server takes in a day is given up", async () => {
   await world.signUp()
   server.refusal = 451

@@ -144,3 +144,27 @@ test("a process that was started to ignore SIGHUP, as by nohup, takes calls afte
   expect((await gateway.get("/readyz")).status).toBe(200)
   expect(await gateway.stop()).toBe(0)
 })
+
+test("a mail server that says nothing holds up the end for no longer than 15 s", async () => {
+  await gateway.kill()
+  const asked = Promise.withResolvers<void>()
+  using silent = Bun.listen({
+    hostname: "127.0.0.1",
+    port: 0,
+    socket: {
+      open(socket) {
+        socket.write("220 here\r\n")
+        asked.resolve()
+      },
+      data() {},
+    },
+  })
+  const SMTP_URL = `smtp://127.0.0.1:${silent.port}`
+  gateway = await house.start({ SMTP_URL, MAIL_FROM: "no-reply@loket.example", PUBLIC_URL: "https://loket.example" })
+  for (let n = 0; n < 3; n++) await gateway.customer(0)
+  await asked.promise
+  const since = performance.now()
+  expect(await gateway.stop()).toBe(0)
+  expect(performance.now() - since).toBeLessThan(15_000)
+  await house.books((sql) => reconcile(sql))
+})
