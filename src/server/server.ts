@@ -70,6 +70,17 @@ const CHORES_MS = 12_000
 
 export async function startServer(options: ServerOptions): Promise<Server> {
   const parts = await openParts(options)
+  try {
+    return await serving(parts)
+  } catch (error) {
+    // A port that is taken, and the like. Left open, it would be a dead process, which its neighbours close and tell of.
+    await parts.close()
+    await parts.store.close()
+    throw error
+  }
+}
+
+async function serving(parts: Parts): Promise<Server> {
   const { config, log, store, gateway, accounts, keys, payments, daily, events, metrics, refreshCatalogue } = parts
   const app = routes(parts)
   // Before the others give it a share, which it would leave unused meanwhile.

@@ -168,3 +168,16 @@ test("a mail server that says nothing holds up the end for no longer than 15 s",
   expect(performance.now() - since).toBeLessThan(15_000)
   await house.books((sql) => reconcile(sql))
 })
+
+test("a process whose port is taken is none that died", async () => {
+  using taken = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
+  await gateway.kill()
+  const late = house.spawn({ PORT: String(taken.port) })
+  expect(await late.exited).toBe(1)
+  await late.silent
+  expect(late.complaints.at(-1)).toContain(`port ${taken.port}`)
+  // The one that was killed was closed by it.
+  expect(late.complaints.join("\n")).toContain("closed a dead process")
+  gateway = await house.start()
+  expect(gateway.complaints.join("\n")).not.toContain("closed a dead process")
+})
