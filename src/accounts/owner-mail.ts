@@ -131,6 +131,8 @@ export async function sendOwnerMails({ store, mailer, publicUrl, failed, signal 
     if (again) await store.putBack(mail.id)
     else await store.sent(mail.id)
     if (delivery !== "sent") failed(mail.accountId, again)
+    // It is unreachable for the next mail too, and may count how often it is asked with a wrong password.
+    if (delivery === "unreachable") return
   }
 }
 

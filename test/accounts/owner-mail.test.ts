@@ -337,6 +337,13 @@ test("mails that wait behind a slow server are not taken for those of a process 
   expect([all.length, new Set(all).size]).toEqual([4, 4])
 })
 
+test("a server that is away is asked for one mail at a time, and one that refuses an address for all", async () => {
+  for (let n = 0; n < 3; n++) await world.signUp()
+  expect(await send(1)).toEqual([true])
+  server.refusal = 451
+  expect(await send()).toEqual([true, true])
+})
+
 test("who is told to end begins no further mail", async () => {
   for (let n = 0; n < 3; n++) await world.signUp()
   const ending = new AbortController()
