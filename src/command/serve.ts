@@ -167,7 +167,6 @@ async function supervise(config: Config): Promise<void> {
     void supervisor.stop().then(stopped.resolve, stopped.reject)
   }
   for (const signal of stopSignals(true)) process.on(signal, () => stop(signal))
-  // From the start on, when there is nobody to be replaced, so that it ends nobody.
   process.on("SIGHUP", () => void supervisor.replaceAll())
   const url = await supervisor.start().catch((error: unknown) => {
     if (stopping) return undefined

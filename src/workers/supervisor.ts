@@ -91,7 +91,7 @@ export class Supervisor {
 
   /**
    * Replaces the workers one after the other, each by one that takes calls already. One that does not start ends it: those that
-   * were not replaced yet stay. Asked again meanwhile, it begins anew afterwards.
+   * were not replaced yet stay. Asked again meanwhile, it begins anew afterwards; before all listen, it replaces nobody.
    */
   async replaceAll(): Promise<void> {
     this.#replaceAgain = this.#replacing !== undefined
