@@ -25,11 +25,12 @@ class NotCopied extends Error {
 
 const BATCH_ROWS = 1_000
 
-/** Gateways that live, by their locks, which only a server's sessions hold. */
+/** Gateways that live, by their locks, which only a server's sessions hold: in this database, not those of one on the same server that it is a copy of. */
 export async function livingProcesses(sql: Sql): Promise<string[]> {
   const rows = await sql<{ id: string }[]>`
     select id from processes p where closed_at is null and exists (
       select from pg_locks l where l.locktype = 'advisory' and l.granted and l.objsubid = 1
+        and l.database = (select oid from pg_database where datname = current_database())
         and (l.classid::bigint << 32 | l.objid::bigint) = ${lockKey(sql, sql`p.id`)})`
   return rows.map(({ id }) => id)
 }

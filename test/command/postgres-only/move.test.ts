@@ -88,6 +88,20 @@ test("to an embedded database and back to another server: the same rows, whose b
   await connection.end()
 })
 
+test("from a copy beside a database whose gateway runs, which is not its own", async () => {
+  const servers = new Servers(world.url)
+  const living = await registerProcess({ db: world.db, lockOn: servers, onFenced: () => {} })
+  const copy = await openPlace([])
+  const restored = join(scratch, "backup")
+  expect(await loket(here(), "backup", restored)).toMatchObject({ code: 0 })
+  expect(await loket({ ...here(), DATABASE_URL: copy.url }, "restore", restored)).toMatchObject({ code: 0 })
+  const moved = await loket({ ...here(), DATABASE_URL: copy.url }, "move", "--to", join(scratch, "of-a-copy"))
+  expect(moved).toMatchObject({ code: 0, complaint: "" })
+  await living.close()
+  await servers.close()
+  await copy.remove()
+})
+
 test("not over what is there, not beside a gateway, and not of books that do not agree", async () => {
   const used = await loket(here(), "move", "--to", embedded)
   expect(used.complaint).toContain("is in use already: name an empty database, or a directory without one")
