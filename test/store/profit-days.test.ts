@@ -1,6 +1,9 @@
 /** Sums of profit by parts of days: that they are those of the hours, whatever time, zone and groups are asked for. */
 import { expect, test } from "bun:test"
-import type { Database, Sql } from "../../src/store/database.ts"
+import { type Database, openDatabase, type Sql } from "../../src/store/database.ts"
+import { firstRequestId } from "../../src/http/edge.ts"
+import { sumCallHours } from "../../src/store/operator/overview.ts"
+import { sumProfitAccounts } from "../../src/store/operator/profit-accounts.ts"
 import {
   type ProfitGroup,
   profitGroups,
@@ -9,9 +12,10 @@ import {
   readProfit,
   readUnder,
 } from "../../src/store/operator/profit.ts"
-import { sumProfitParts, sums } from "../../src/store/operator/profit-parts.ts"
+import { countCustomers, sumProfitParts, sums } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
+import { openPlace } from "./scratch.ts"
 
 const CLAIMS = [
   "the sums of profit by parts of days are those of the hours",
@@ -177,6 +181,32 @@ test.if(onPostgres)(
     await other.end()
   },
   300_000,
+)
+
+test.if(onPostgres)(
+  "a sum that takes longer than a statement may is told, and not taken for the last one",
+  async () => {
+    const place = await openPlace()
+    const connection = directConnection(place.url)
+    for (const [name, type] of [
+      ["sum_profit_part_1(over_since timestamptz)", "timestamptz"],
+      ["count_customers_1()", "date"],
+      ["sum_profit_accounts_1()", "date"],
+      ["sum_call_hour_1(of_hour timestamptz, first_id text, end_id text)", "boolean"],
+    ])
+      await connection.sql.unsafe(`create or replace function ${name} returns ${type} language plpgsql as $$ begin
+      if pg_try_advisory_xact_lock(hashtext('${name}')) then perform pg_sleep(30); end if;
+      return null;
+    end $$`)
+    await connection.sql`insert into call_late (hour) values (date_trunc('hour', now()) - interval '1 day')`
+    const db = openDatabase({ url: place.url, connections: 4 })
+    const sumHours = sumCallHours(db, firstRequestId)
+    const ends = await Promise.allSettled([sumProfitParts(db), countCustomers(db), sumProfitAccounts(db), sumHours])
+    expect(ends.map(({ status }) => status)).toEqual(ends.map(() => "rejected"))
+    await db.close()
+    await connection.end()
+    await place.remove()
+  },
 )
 
 const byCost = (a: ProfitRow, b: ProfitRow) => Number(b.costMicro - a.costMicro)

@@ -2,7 +2,7 @@
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
 import { LONGEST_ARRIVAL_MS } from "../usage.ts"
-import { partsOfDays, readCountedDays, sums } from "./profit-parts.ts"
+import { once, partsOfDays, readCountedDays, sums } from "./profit-parts.ts"
 
 export interface Overview {
   readonly calls: number
@@ -272,7 +272,7 @@ export async function sumCallHours(database: Database, firstId: FirstId): Promis
     const [done] = await database.run(
       (sql) => sql<{ summed: boolean }[]>`
         select sum_call_hour_1(${new Date(since)}, ${firstId(since - LONGEST_ARRIVAL_MS)}, ${firstId(since + HOUR_MS)}) as summed`,
-      patient,
+      once,
     )
     if (done?.summed !== true) return
   }

@@ -6,7 +6,7 @@
  * more than that, nobody else does; otherwise more are looked at.
  */
 import type { Database, Sql } from "../database.ts"
-import { nextHour, type ProfitPeriod, type Row, summed } from "./profit-parts.ts"
+import { nextHour, once, type ProfitPeriod, type Row, summed } from "./profit-parts.ts"
 
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 const HOUR_MS = 3_600_000
@@ -23,7 +23,7 @@ export async function sumProfitAccounts(database: Database): Promise<void> {
   for (let day = 0; day < MOST_DAYS; day++) {
     const [row] = await database.run(
       (sql) => sql<{ day: string | null }[]>`select sum_profit_accounts_1()::text as day`,
-      patient,
+      once,
     )
     if (row?.day === null || row === undefined) return
   }
