@@ -22,14 +22,36 @@ create table profit_account_models (
 -- Whether the day is in profit_account_models.
 alter table profit_account_summed add column grouped boolean not null default false;
 
--- Adds what profit_days has from a time on and before another, within a day, or takes it away (sign -1).
-create function add_profit_account_models_1(first timestamptz, last timestamptz, sign integer) returns void language sql as $$
+-- Adds what profit_days has of a day.
+create function add_profit_account_models_1(of_day date) returns void language sql as $$
   insert into profit_account_models as m
-  select date_trunc('month', first at time zone 'UTC')::date, account_id, model, member,
-    sign * coalesce(sum(records) filter (where profit_is_final(kind)), 0)::bigint, sign * sum(records)::bigint, sign * sum(charge_micro),
-    sign * sum(absorbed_micro), sign * sum(cost_micro), sign * sum(estimated_micro), sign * sum(unknown)::bigint, sign * sum(under)::bigint,
-    sign * sum(under_micro)
-  from profit_days where since >= first and since < last group by 2, 3, 4 order by 2, 3, 4
+  select date_trunc('month', of_day::timestamp)::date, account_id, model, member,
+    coalesce(sum(records) filter (where profit_is_final(kind)), 0), sum(records), sum(charge_micro), sum(absorbed_micro), sum(cost_micro),
+    sum(estimated_micro), sum(unknown), sum(under), sum(under_micro)
+  from profit_days where since >= span_begins(of_day, 0) and since < span_ends(of_day, false, 0) group by 2, 3, 4 order by 2, 3, 4
+  on conflict (month, account_id, model, member) do update set
+    calls = m.calls + excluded.calls, records = m.records + excluded.records, charge_micro = m.charge_micro + excluded.charge_micro,
+    absorbed_micro = m.absorbed_micro + excluded.absorbed_micro, cost_micro = m.cost_micro + excluded.cost_micro,
+    estimated_micro = m.estimated_micro + excluded.estimated_micro, unknown = m.unknown + excluded.unknown, under = m.under + excluded.under,
+    under_micro = m.under_micro + excluded.under_micro
+$$;
+
+-- Adds what the hours of a part have by now and profit_days has not yet, which is little of all.
+create function add_late_profit_account_models_1(part timestamptz) returns void language sql as $$
+  insert into profit_account_models as m
+  select date_trunc('month', part at time zone 'UTC')::date, h.account_id, h.model, h.member,
+    coalesce(sum(h.records - coalesce(d.records, 0)) filter (where profit_is_final(h.kind)), 0), sum(h.records - coalesce(d.records, 0)),
+    sum(h.charge_micro - coalesce(d.charge_micro, 0)), sum(h.absorbed_micro - coalesce(d.absorbed_micro, 0)),
+    sum(h.cost_micro - coalesce(d.cost_micro, 0)), sum(h.estimated_micro - coalesce(d.estimated_micro, 0)),
+    sum(h.unknown - coalesce(d.unknown, 0)), sum(h.under - coalesce(d.under, 0)), sum(h.under_micro - coalesce(d.under_micro, 0))
+  from (
+    select account_id, model, member, kind, sum(records) as records, sum(charge_micro) as charge_micro, sum(absorbed_micro) as absorbed_micro,
+      sum(cost_micro) as cost_micro, sum(estimated_micro) as estimated_micro, sum(unknown) as unknown, sum(under) as under, sum(under_micro) as under_micro
+    from profit_hours where hour >= part and hour < profit_part_end(part) group by 1, 2, 3, 4
+  ) h left join (select * from profit_days where since = part) d using (account_id, model, member, kind)
+  where (h.records, h.charge_micro, h.absorbed_micro, h.cost_micro, h.estimated_micro, h.unknown, h.under, h.under_micro)
+    is distinct from (d.records, d.charge_micro, d.absorbed_micro, d.cost_micro, d.estimated_micro, d.unknown, d.under, d.under_micro)
+  group by 2, 3, 4 order by 2, 3, 4
   on conflict (month, account_id, model, member) do update set
     calls = m.calls + excluded.calls, records = m.records + excluded.records, charge_micro = m.charge_micro + excluded.charge_micro,
     absorbed_micro = m.absorbed_micro + excluded.absorbed_micro, cost_micro = m.cost_micro + excluded.cost_micro,
@@ -109,7 +131,7 @@ begin
   end if;
   -- Parts of days that are in the sums by models keep them when they are summed again.
   if not exists (select from profit_account_summed where day = next_day and grouped) then
-    perform add_profit_account_models_1(span_begins(next_day, 0), span_ends(next_day, false, 0), 1);
+    perform add_profit_account_models_1(next_day);
   end if;
   insert into profit_account_summed values (next_day, true, true) on conflict (day) do update set stands = true, grouped = true;
   return next_day;
@@ -144,7 +166,7 @@ begin
   delete from customer_days where day = ((part at time zone 'UTC') + make_interval(hours => zone))::date;
   update profit_account_summed set stands = false where day = (part at time zone 'UTC')::date;
   if was_grouped then
-    perform add_profit_account_models_1(part, profit_part_end(part), -1);
+    perform add_late_profit_account_models_1(part);
   end if;
   -- Nothing removes hours, so none of these is left over.
   insert into profit_days as d
@@ -157,10 +179,12 @@ begin
     cache_read_tokens = excluded.cache_read_tokens, cache_write_tokens = excluded.cache_write_tokens,
     charge_micro = excluded.charge_micro, absorbed_micro = excluded.absorbed_micro, cost_micro = excluded.cost_micro,
     estimated_micro = excluded.estimated_micro, unknown = excluded.unknown, under = excluded.under,
-    under_micro = excluded.under_micro;
-  if was_grouped then
-    perform add_profit_account_models_1(part, profit_part_end(part), 1);
-  end if;
+    under_micro = excluded.under_micro
+  -- Of a part that is summed again hardly any row has changed.
+  where (d.records, d.input_tokens, d.output_tokens, d.cache_read_tokens, d.cache_write_tokens, d.charge_micro, d.absorbed_micro, d.cost_micro,
+      d.estimated_micro, d.unknown, d.under, d.under_micro)
+    is distinct from (excluded.records, excluded.input_tokens, excluded.output_tokens, excluded.cache_read_tokens, excluded.cache_write_tokens,
+      excluded.charge_micro, excluded.absorbed_micro, excluded.cost_micro, excluded.estimated_micro, excluded.unknown, excluded.under, excluded.under_micro);
   insert into profit_house
   select part, model, member, kind, sum(records), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens),
     sum(cache_write_tokens), sum(charge_micro), sum(absorbed_micro), sum(cost_micro), sum(estimated_micro), sum(unknown), sum(under),
