@@ -74,6 +74,7 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
           join lateral (
             -- The period that is running: one that was carried over a change of the time zone, or the calendar's. It is known by the noon of its first
             -- day. Its midnight may be another one for Postgres: some days have two, and Postgres may have another version of the time zones.
+            -- The calendar's begin where the one that was carried over ends: what began before is over.
             select s.* from key_spend s where s.key_id = k.id and s.period = k.spending_period
               and (s.period = 'total'
                 or exists (select from running_periods r where r.key_id = k.id and r.period = s.period
@@ -81,7 +82,7 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
                 or (s.period_start + interval '12 hours') at time zone w.time_zone
                     >= date_trunc(case s.period when 'daily' then 'day' else 'month' end, now() at time zone w.time_zone)
                   and not exists (select from running_periods r where r.key_id = k.id and r.period = s.period
-                    and s.period_start > r.started_at and s.period_start < r.ends_at))
+                    and s.period_start < r.ends_at))
             order by s.period_start desc limit 1
           ) s on true
         ), changed as (

@@ -246,6 +246,27 @@ test.each([
   expect(subjects()).toHaveLength(1)
 })
 
+test("a day that was over when the time zone changed is over in the new one too", async () => {
+  const person = await watched()
+  const { keyId } = await budget(person, 100_000)
+  // The new zone's day has run for 18 hours, and has six of the old zone's yesterday in it.
+  await world.sql`
+    update accounts set time_zone = format('STD%s', (extract(hour from now() at time zone 'UTC')::integer + 18) % 24 - 12)
+    where id = ${person.id}`
+  await world.sql`
+    insert into running_periods (key_id, period, started_at, own_end, ends_at)
+    values (${keyId}, 'daily', now() - interval '1 hour', now() + interval '23 hours', now() + interval '1 day')`
+  const spend = (daysAgo: number) => world.sql`
+    insert into key_spend (key_id, period, period_start, spent_micro)
+    select key_id, period, started_at - make_interval(days => ${daysAgo}), ${85_000 * RP} from running_periods where key_id = ${keyId}`
+  await spend(1)
+  await look()
+  expect(subjects()).toEqual([])
+  await spend(0)
+  await look()
+  expect(subjects()).toHaveLength(1)
+})
+
 test("several processes at once tell of all keys of one look in one mail", async () => {
   const person = await watched()
   const one = await budget(person, 100_000, "Satu")
