@@ -180,6 +180,7 @@ type Place = readonly [holder: JsonObject, field: string]
 /** In the order of the text. */
 function placesOfNumbers(body: JsonObject): Place[] {
   const places = toolCalls(body).map((call): Place => [call, "input"])
+  for (const called of calledByObjects(body)) places.push([called, "arguments"])
   for (const holder of definitions(body))
     for (const field of DEFINED) if (Object.hasOwn(holder, field)) places.push([holder, field])
   return places
@@ -192,12 +193,15 @@ const DEFINED = ["input_schema", "parameters", "schema", "output_schema", "input
 function definitions({
   tools,
   functions,
+  input,
   response_format,
   text,
   output_config,
   output_format,
 }: JsonObject): JsonObject[] {
-  const told = [tools, functions].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
+  // The responses format has items of the conversation that offer more tools.
+  const later = Array.isArray(input) ? input.map((item) => (isObject(item) ? item["tools"] : undefined)) : []
+  const told = [tools, functions, ...later].flatMap((list) => (Array.isArray(list) ? list.filter(isObject) : []))
   const inner = told.flatMap((tool) => (Array.isArray(tool["tools"]) ? tool["tools"] : [tool["function"] ?? null]))
   const forms = [text, output_config].map((holder) => (isObject(holder) ? holder["format"] : undefined))
   const older = isObject(response_format) ? response_format["json_schema"] : undefined
@@ -220,6 +224,24 @@ function callsIn(block: Json): JsonObject[] {
   const { type, toolUse } = block
   if (type === "tool_use") return [block]
   return isObject(toolUse) && Object.hasOwn(toolUse, "input") ? [toolUse] : []
+}
+
+/** Functions that are called in a request or an answer of the chat format with arguments that are no text: some backends write an object. */
+function calledByObjects({ messages, choices }: JsonObject): JsonObject[] {
+  const found: JsonObject[] = []
+  const take = (called: Json | undefined): void => {
+    if (isObject(called) && typeof called["arguments"] !== "string") found.push(called)
+  }
+  for (const list of [messages, choices]) {
+    if (!Array.isArray(list)) continue
+    for (const one of list) {
+      if (!isObject(one)) continue
+      const { tool_calls: calls, function_call: older } = isObject(one["message"]) ? one["message"] : one
+      if (Array.isArray(calls)) for (const call of calls) if (isObject(call)) take(call["function"])
+      take(older)
+    }
+  }
+  return found
 }
 
 const isNested = (value: Json | undefined): value is Json[] | JsonObject => typeof value === "object" && value !== null

@@ -43,7 +43,8 @@ const backend = Bun.serve({
       ? conversed
       : pathname.endsWith("/messages")
         ? answers.messages
-        : answers.chat
+        : // Some backends write arguments as they were sent some: as an object.
+          answers.chat.replace(QUOTED, sent.includes('"arguments":{') ? INPUT : QUOTED)
     return new Response(answer, { headers: { "Content-Type": "application/json" } })
   },
 })
@@ -141,6 +142,29 @@ describe.each([
       expect({ written, sent: sent.replace(text, "") }).toMatchObject({ written: times })
     },
   )
+})
+
+test.each(["chat", "responses"] as const)(
+  "those of tools that a conversation adds come to a %s backend so",
+  async (format) => {
+    const model = await gateway.model({ format, endpoints: ["responses"], provider: "exact" })
+    const offer = (type: string, name: string) =>
+      `{"type":"${type}","tools":[{"type":"function","name":"${name}","parameters":${bounds}}]}`
+    const input = `[{"role":"user","content":"hi"},${offer("additional_tools", "f")},${offer("tool_search_output", "g")}]`
+    await (await gateway.post(paths.responses, key, `{"model":"${model}","input":${input}}`)).text()
+    expect({ written: sent.split(bounds).length - 1, sent }).toMatchObject({ written: 2 })
+  },
+)
+
+test("arguments that a chat backend writes as an object come to its client so, and back", async () => {
+  const model = await gateway.model({ format: "chat", provider: "exact" })
+  const older = `{"role":"assistant","content":"","function_call":{"name":"f","arguments":${INPUT}}},`
+  const said = bodies.chat("hi").replace(QUOTED, INPUT).replace('{"role":"assistant"', `${older}{"role":"assistant"`)
+  const response = await gateway.post(paths.chat, key, `{"model":"${model}","max_tokens":50,${said}}`)
+  const answer = await response.text()
+  expect({ status: response.status, answer }).toMatchObject({ status: 200 })
+  expect(sent.split(`"arguments":${INPUT}`)).toHaveLength(3)
+  expect(answer).toContain(`"arguments":${INPUT}`)
 })
 
 test("an input that is a number by itself takes no other one's place", async () => {
