@@ -235,14 +235,15 @@ function fromText(text: string, { type }: TSchema): unknown {
   return text
 }
 
-function checker<S extends TObject>(schema: S): (fields: unknown) => Static<S> | Failure {
+function checker<S extends TObject>(schema: S): (fields: Readonly<Record<string, unknown>>) => Static<S> | Failure {
   const compiled = TypeCompiler.Compile(schema)
+  const known = Object.keys(schema.properties)
   return (fields) => {
     if (compiled.Check(fields)) return fields
+    const unknown = Object.keys(fields).find((name) => !known.includes(name))
+    if (unknown !== undefined && schema.additionalProperties === false) return unknownField(unknown, known)
     const name = compiled.Errors(fields).First()?.path.split("/")[1] ?? ""
-    return name === "" || Object.hasOwn(schema.properties, name)
-      ? refused(name, schema.properties[name]?.description ?? "valid")
-      : unknownField(name, Object.keys(schema.properties))
+    return refused(name, schema.properties[name]?.description ?? "valid")
   }
 }
 
@@ -250,7 +251,7 @@ const LONGEST_NAME = 64
 
 const unknownField = (name: string, known: readonly string[]): Failure =>
   new Failure("request.invalid", {
-    message: `'${name.slice(0, LONGEST_NAME)}' is no field of this request; its fields are ${known.join(", ")}.`,
+    message: `'${name.slice(0, LONGEST_NAME).toWellFormed()}' is no field of this request; its fields are ${known.join(", ")}.`,
   })
 
 export const refused = (name: string, description: string): Failure =>

@@ -427,6 +427,17 @@ describe("a rotation", () => {
     expect((await world.call("GET", "/keys", { token })).json.data[0].last4).toBe(made.last4)
   })
 
+  test.each([
+    ["", ""],
+    ["over/lap~s", "over/lap~s"],
+    [`${"x".repeat(63)}😀`, `${"x".repeat(63)}\uFFFD`],
+  ])("is refused with a field %j, which is named %j", async (given, named) => {
+    const { token } = await world.signUp()
+    const { json: made } = await create(token)
+    const { json } = await rotate(token, made.id, { [given]: 0 })
+    expect(json.error).toBe(`'${named}' is no field of this request; its fields are overlap_s.`)
+  })
+
   test("is refused for a revoked key, and for a frozen account", async () => {
     const { id, token } = await world.signUp()
     const { json: made } = await create(token)
