@@ -86,6 +86,7 @@ test("a body that sets a limit or moves money takes its own fields alone", () =>
   expect(exact.sort()).toEqual([
     "patch /account",
     "patch /keys/{id}",
+    "patch /operator/members/{member}",
     "patch /operator/models/{model}",
     "patch /v1/keys/{id}",
     "post /keys",

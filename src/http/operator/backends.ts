@@ -104,7 +104,7 @@ const BackendsShape = Type.Object({
   ),
 })
 
-const ChangeBody = Type.Object({
+const ChangeBody = exactly({
   state: Type.Optional(oneOf(MEMBER_STATES)),
   weight: Type.Optional(
     Type.Union([Type.Integer({ minimum: 0, maximum: 100_000_000 }), Type.Null()], {

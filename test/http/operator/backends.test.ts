@@ -131,6 +131,13 @@ test("a disabled member gets no call, a draining one only where no other can, an
   ])
 })
 
+test("a change that is misspelt is refused, and not passed over as none", async () => {
+  const { one } = await pooled()
+  const { status, json } = await set(one, { status: "disabled" })
+  expect([status, json.error]).toEqual([400, "'status' is no field of this request; its fields are state, weight."])
+  expect(await logOf(one)).toEqual([])
+})
+
 test("a weight holds in the place of the catalogue's until it is taken back", async () => {
   const { model, one } = await pooled()
   await set(one, { weight: 0 })
