@@ -229,7 +229,9 @@ test("an account's page has all of its top-ups, and an old one can be refunded",
   await visit.expectAccessible()
   await dialog.getByRole("button", { name: /^Refund Rp/ }).click()
   await dialog.waitFor({ state: "detached" })
-  await topUps.getByRole("row", { name: new RegExp(`${paid.id}.*5,000 went back`) }).waitFor()
+  const back = topUps.getByRole("row", { name: new RegExp(`${paid.id}.*5,000 went back`) }).getByText("went back")
+  // Beneath the amount that was paid, which stands at the end of its column like all numbers.
+  expect(await back.evaluate((one) => getComputedStyle(one).textAlign)).toBe("end")
 })
 
 test("a debit takes no more than there is", async () => {
