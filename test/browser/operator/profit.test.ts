@@ -112,6 +112,10 @@ test("a long breakdown begins with a hundred rows, and shows the rest when it is
     await shownRows(100)
     await visit.page.getByRole("button", { name: "Load more" }).click()
     await shownRows(204)
+    // Another division is another list.
+    await visit.page.getByRole("group", { name: "And by", exact: true }).getByText("Backend").click()
+    await visit.page.waitForURL(/and=member/)
+    await shownRows(100)
     expect(await visit.page.getByText("the CSV has all of them").count()).toBe(0)
     await rows(600)
     await visit.open("/operator/profit?by=model")

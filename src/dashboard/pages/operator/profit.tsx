@@ -18,7 +18,7 @@ import { OperatorPage, useDays } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
-/** Rows that are shown at first, and when somebody asks for more. */
+/** Rows of a list that are shown at first, and when somebody asks for more of this list, which its address names. */
 const [ROWS, MOST_ROWS] = [100, 500]
 
 /** What the profit page divides by. */
@@ -53,15 +53,16 @@ export default function ProfitPage() {
   const { days, today, choose } = useDays()
   const { groupBy, splitBy, choose: divide } = useDivision()
   const question = questionOf(days, groupBy, splitBy)
-  const [limit, setLimit] = useState(ROWS)
+  const address = `/operator/profit/export.csv?${new URLSearchParams(question)}`
+  const [loaded, setLoaded] = useState("")
+  const limit = loaded === address ? MOST_ROWS : ROWS
   const { data: profit, error, refetch } = useQuery(profitQuery(question, limit))
   const client = useQueryClient()
-  const whole = profitQuery(question, MOST_ROWS)
-  const rest = useMutation({ mutationFn: () => client.prefetchQuery(whole).then(() => setLimit(MOST_ROWS)) })
+  const load = () => client.prefetchQuery(profitQuery(question, MOST_ROWS)).then(() => setLoaded(address))
+  const rest = useMutation({ mutationFn: load })
   const more = limit < MOST_ROWS && profit?.truncated === true ? { load: rest.mutate, busy: rest.isPending } : undefined
   // Asked for at once; shown below.
   useQuery(ratesQuery)
-  const address = `/operator/profit/export.csv?${new URLSearchParams(question)}`
   return (
     <OperatorPage
       title={text.title}
@@ -94,8 +95,7 @@ export default function ProfitPage() {
 function useDivision() {
   const [query, setQuery] = useSearchParams()
   const known = (name: string) => profitGroups.find((one) => one === query.get(name))
-  const groupBy = known("by") ?? "day"
-  const split = known("and")
+  const [groupBy = "day", split] = ["by", "and"].map(known)
   const splitBy = split === groupBy ? undefined : split
   const choose = (by: ProfitGroup, and: ProfitGroup | undefined) =>
     setQuery(
