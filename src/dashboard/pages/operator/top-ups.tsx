@@ -54,7 +54,6 @@ export default function TopUpsPage() {
   )
 }
 
-/** The columns of a list of top-ups: of one account, and of all. */
 export const topUpStatuses = ["pending", "paid", "expired"] as const
 
 /** The list of an account's top-ups. */
@@ -95,6 +94,7 @@ export function AccountTopUps({ account }: { readonly account: RefundedAccount }
   )
 }
 
+/** The columns of a list of top-ups: of one account, and of all. */
 function useTopUpColumns(): readonly Column<OwnedTopUp>[] {
   const { columns: heads, paidAt, refunded } = useTopUpsText()
   const format = useFormat()
