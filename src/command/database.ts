@@ -4,7 +4,6 @@ import { cp } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import type { Config } from "../config.ts"
 import { firstRequestId } from "../http/edge.ts"
-import { counted } from "../reconciliation/reconcile.ts"
 import { reconcileBooks } from "../reconcile.ts"
 import {
   archiveMonth,
@@ -155,7 +154,7 @@ export const archiveCommand = () =>
             let what = ""
             const archiving = archiveMonth(sql, month, { directory, step: (now) => void (what = now) })
             const { file, records, bytes } = await progress("archiving", archiving, () => what)
-            console.log(`${month.name}: ${counted(records, "record")} in ${file}, ${bytes} bytes`)
+            console.log(`${month.name}: ${records} ${records === 1 ? "record" : "records"} in ${file}, ${bytes} bytes`)
           }
         } finally {
           connection.discard()
