@@ -45,6 +45,11 @@ export async function readCostliest(
 }
 
 const COLUMNS = ["charge_micro", "absorbed_micro", "cost_micro", "estimated_micro", "unknown", "under", "under_micro"]
+const FINAL = "case when profit_is_final(kind) then records else 0 end"
+
+/** Columns of sums as they count in a time: what a month has and the time has not is taken away. */
+const signed = (columns: readonly string[], of = "") =>
+  columns.map((column) => `${of}sign * ${of}${column} as ${column}`).join(", ")
 
 /** Whether all days whose sums accounts have are in those by models too: after an upgrade they are not for a while. */
 export async function areGrouped(database: Database): Promise<boolean> {
@@ -61,11 +66,8 @@ export async function areGrouped(database: Database): Promise<boolean> {
  * days that a month has more or fewer than the time, and of hours.
  */
 export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly string[]) {
-  const signed = (calls: string) => {
-    const columns = ["records", ...COLUMNS].map((column) => `sign * ${column} as ${column}`)
-    return sql.unsafe(["account_id, model, member", `sign * ${calls} as calls`, ...columns].join(", "))
-  }
-  const final = "case when profit_is_final(kind) then records else 0 end"
+  const columnsOf = (calls: string) =>
+    sql.unsafe(`account_id, model, member, sign * ${calls} as calls, ${signed(["records", ...COLUMNS])}`)
   const chosen = sql`account_id = any (${sql.array([...ids])}::text[])`
   return sql`(
     with pieces as materialized (
@@ -80,15 +82,15 @@ export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly
     ), months as materialized (
       select first_day as month, sign from pieces where kind = 'month' and sign = 1
     )
-    select ${signed("calls")} from months cross join lateral (
+    select ${columnsOf("calls")} from months cross join lateral (
       select m.* from profit_account_models m where m.month = months.month and ${chosen} offset 0
     ) m
     union all
-    select ${signed(final)} from parts cross join lateral (
+    select ${columnsOf(FINAL)} from parts cross join lateral (
       select d.* from profit_days d where d.since = parts.since and ${chosen} offset 0
     ) d
     union all
-    select ${signed(final)} from hours cross join lateral (
+    select ${columnsOf(FINAL)} from hours cross join lateral (
       select h.* from profit_hours h where h.hour = hours.at and ${chosen} offset 0
     ) h
   ) as sums`
@@ -114,9 +116,7 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
   const ofDays = sql`pieces p cross join lateral (
     select p.sign, d.* from profit_account_days d where d.account_id = a.account_id and d.day >= p.first_day and d.day < p.until_day offset 0
   ) k where p.kind = 'days'`
-  const signed = sql`k.sign * k.calls as calls, k.sign * k.records as records, k.sign * k.charge_micro as charge_micro, k.sign * k.absorbed_micro as absorbed_micro,
-    k.sign * k.cost_micro as cost_micro, k.sign * k.estimated_micro as estimated_micro, k.sign * k.unknown as unknown, k.sign * k.under as under,
-    k.sign * k.under_micro as under_micro`
+  const ofTime = sql.unsafe(signed(["calls", "records", ...COLUMNS], "k."))
   const exactly = (accounts: ReturnType<Sql>) => sql`
     select a.account_id, a.beside + m.cost + d.cost as cost, a.beside_records + m.records + d.records > 0 as called
     from ${accounts} a cross join lateral (
@@ -177,11 +177,11 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
       select account_id as name, null::text as split, ${summed(sql, "sum(calls)")}, sum(cost_micro) as whole
       from (
         select a.account_id, k.* from told a cross join lateral (
-          select ${signed} from ${ofMonths} union all select ${signed} from ${ofDays}
+          select ${ofTime} from ${ofMonths} union all select ${ofTime} from ${ofDays}
         ) k
         union all
-        select account_id, case when profit_is_final(kind) then records else 0 end, records, ${sql.unsafe(COLUMNS.join(", "))}
-        from (${beside(sql`kind, records, ${sql.unsafe(COLUMNS.join(", "))}`, sql`true`, isOf(sql`told`))}) each_sum
+        select account_id, ${sql.unsafe([FINAL, "records", ...COLUMNS].join(", "))}
+        from (${beside(sql`${sql.unsafe(["kind", "records", ...COLUMNS].join(", "))}`, sql`true`, isOf(sql`told`))}) each_sum
       ) each_sum
       group by 1
     ), judged as materialized (
