@@ -12,6 +12,7 @@ import type { MemberChange, MemberStore } from "../../store/operator/models.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { described, exactly, field, flag, integer, oneOf, orNull, text, time } from "../shapes.ts"
 import { modelShape } from "./model-json.ts"
+import { DryRun } from "./models.ts"
 
 export interface BackendsDeps {
   readonly authenticate: Authenticate
@@ -114,9 +115,6 @@ const ChangeBody = exactly({
       ),
     }),
   ),
-})
-const DryRun = exactly({
-  dry_run: Type.Optional(Type.Boolean({ description: field("true or false", "true atau false") })),
 })
 const State = orNull(Type.Record(Type.String(), Type.Unknown()))
 const Changed = Type.Object({ dry_run: flag, member: text, before: State, after: State })

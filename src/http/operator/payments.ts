@@ -18,9 +18,9 @@ import {
 } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
-import { ACCOUNT_ID } from "./accounts.ts"
 import { refused } from "../route.ts"
 import { described, field, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { ACCOUNT_ID } from "./accounts.ts"
 
 export interface PaymentsDeps {
   readonly views: PaymentViews
