@@ -166,6 +166,33 @@ const toldRightly = async (target: TestDatabase) => {
       parts.rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`)),
     ]).toEqual([halves, first, last, pairs.slice(0, limit)])
     expect(parts.truncated).toBe(pairs.length > limit)
+    // A file's: all accounts, of some days after each other.
+    const all = { from, to, timeZone: "UTC", limit: 1_000 } as const
+    const whole = await readProfit(target.db, { ...all, groupBy: "account", splitBy: undefined })
+    expect([first, last, whole.rows.map((row) => Object.values(row).map(String))]).toEqual([
+      first,
+      last,
+      (await hourly(target.sql, from, to, 1_000)).map((row) =>
+        [
+          row.name,
+          undefined,
+          row.calls,
+          row.revenue,
+          row.cost,
+          row.estimated,
+          row.unknown,
+          row.absorbed,
+          row.under,
+          row.under_micro,
+        ].map(String),
+      ),
+    ])
+    const divided = await readProfit(target.db, { ...all, limit: 100_000, ...halves })
+    expect([
+      first,
+      last,
+      divided.rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`)),
+    ]).toEqual([first, last, pairs])
   }
   return answered
 }

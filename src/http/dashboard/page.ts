@@ -158,6 +158,9 @@ export interface CsvFile<Row> {
   readonly onEnd?: () => void
 }
 
+/** The first question of a file is a small one, so that its download begins at once also where rows are far from each other. */
+const FIRST_PAGE = 100
+
 /** Whoever takes nothing of a file for so long gets no more of it. */
 const STALLED_MS = 60_000
 
@@ -171,9 +174,10 @@ export async function csvFile<Row>(file: CsvFile<Row>): Promise<Response> {
   const { stalledMs = STALLED_MS, onEnd = () => {} } = file
   const encoder = new TextEncoder()
   const lines = (rows: readonly Row[]) => rows.map((row) => csvLine(cells(row), notation)).join("")
+  let asked = Math.min(FIRST_PAGE, limit)
   let page: readonly Row[]
   try {
-    page = await read({ limit, after: undefined })
+    page = await read({ limit: asked, after: undefined })
   } catch (error) {
     onEnd()
     throw error
@@ -201,7 +205,8 @@ export async function csvFile<Row>(file: CsvFile<Row>): Promise<Response> {
       try {
         controller.enqueue(encoder.encode(text))
         const last = page.at(-1)
-        const isLast = page.length < limit || last === undefined
+        const isLast = page.length < asked || last === undefined
+        asked = limit
         page = isLast ? [] : await read({ limit, after: last })
         sent += page.length
         if (most !== undefined && sent > most) throw new Error(`the file has more than ${most} rows`)

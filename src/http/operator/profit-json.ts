@@ -136,29 +136,27 @@ const FIGURES = "calls revenue_rp cost_rp margin_rp estimated_rp unknown_cost ab
 const heads = (group: ProfitGroup | undefined): string[] =>
   group === undefined ? [] : group === "account" ? ["account", "email"] : [group]
 
-export function profitRows(
-  question: ProfitQuestion,
-  { rows }: ProfitSums,
-  emails: ReadonlyMap<string, string>,
-): Cell[][] {
-  const { groupBy, splitBy } = question
-  const named = (group: ProfitGroup | undefined, id: string | undefined): (string | number)[] =>
-    group === undefined ? [] : group === "account" ? [id ?? "", emails.get(id ?? "") ?? ""] : [id ?? ""]
-  const lines: Cell[][] = [[...heads(groupBy), ...heads(splitBy), ...FIGURES.split(" ")]]
-  for (const row of rows) {
-    lines.push([
-      ...named(groupBy, row.group),
-      ...named(splitBy, row.split),
-      row.calls,
-      new Rupiah(row.revenueMicro),
-      new Rupiah(row.costMicro),
-      new Rupiah(minus(row.revenueMicro, row.costMicro)),
-      new Rupiah(row.estimatedMicro),
-      row.unknown,
-      new Rupiah(row.absorbedMicro),
-      row.under,
-      new Rupiah(row.underMicro),
-    ])
-  }
-  return lines
+export const profitColumns = ({ groupBy, splitBy }: ProfitQuestion): string[] => [
+  ...heads(groupBy),
+  ...heads(splitBy),
+  ...FIGURES.split(" "),
+]
+
+/** `email`: of the account that the row is of. */
+export function profitCells({ groupBy, splitBy }: ProfitQuestion, row: ProfitRow, email: string | undefined): Cell[] {
+  const named = (group: ProfitGroup | undefined, id = ""): string[] =>
+    group === undefined ? [] : group === "account" ? [id, email ?? ""] : [id]
+  return [
+    ...named(groupBy, row.group),
+    ...named(splitBy, row.split),
+    row.calls,
+    new Rupiah(row.revenueMicro),
+    new Rupiah(row.costMicro),
+    new Rupiah(minus(row.revenueMicro, row.costMicro)),
+    new Rupiah(row.estimatedMicro),
+    row.unknown,
+    new Rupiah(row.absorbedMicro),
+    row.under,
+    new Rupiah(row.underMicro),
+  ]
 }

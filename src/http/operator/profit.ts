@@ -7,19 +7,20 @@ import {
   type Mix,
   profitGroups,
   type ProfitQuestion,
+  type ProfitRow,
   type ProfitSums,
   type Under,
 } from "../../store/operator/profit.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import type { ProfitPeriod } from "../../store/operator/profit-parts.ts"
-import { csvAnswer, csvQuery } from "../dashboard/page.ts"
+import { csvFile, csvQuery, MAX_EXPORTED } from "../dashboard/page.ts"
 import { type Authenticate, type Operator, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"
 import { tokensJson } from "../dashboard/usage-rows.ts"
 import { refused } from "../route.ts"
 import { field, oneOf } from "../shapes.ts"
 import { LONGEST_DAYS } from "./overview.ts"
-import { MixShape, ProfitShape, accountOf, leakJson, profitJson, profitRows } from "./profit-json.ts"
+import { MixShape, ProfitShape, accountOf, leakJson, profitCells, profitColumns, profitJson } from "./profit-json.ts"
 
 export interface ProfitDeps {
   readonly authenticate: Authenticate
@@ -37,7 +38,6 @@ const DAY_MS = 24 * 60 * 60 * 1_000
 const MAX_ROWS = 500
 /** The database takes no NUL. */
 const NAME = /^[^\p{Cc}]{1,200}$/u
-const MAX_EXPORTED = 50_000
 const Query = Type.Object({
   ...period,
   group_by: Type.Optional(oneOf(profitGroups)),
@@ -93,7 +93,7 @@ export const profitController = ({ authenticate, audit, now, profit, under, mix,
           const question = asked(query, operator, limit)
           if (question instanceof Failure) return question
           const [sums, short] = await Promise.all([profit(question), under(question)])
-          const known = await emails(accountsIn(question, sums))
+          const known = await emails(accountsIn(question, sums.rows))
           return {
             data: sums.rows.map((row) => ({
               group: row.group,
@@ -137,12 +137,22 @@ export const profitController = ({ authenticate, audit, now, profit, under, mix,
           media: "text/csv",
         },
         async ({ query: { lang, ...query }, operator }) => {
-          const question = asked(query, operator, MAX_EXPORTED)
+          const question = asked(query, operator, MAX_EXPORTED + 1)
           if (question instanceof Failure) return question
           await audit.exported(operator.act, { list: "profit", filters: query })
-          const sums = await profit(question)
-          const rows = profitRows(question, sums, await emails(accountsIn(question, sums)))
-          return csvAnswer({ name: "loket-profit", rows, notation: lang })
+          const pages = pagesOf(question, profit)
+          return await csvFile<FiledRow>({
+            name: "loket-profit",
+            columns: profitColumns(question),
+            notation: lang,
+            most: MAX_EXPORTED,
+            cells: ({ row, email }) => profitCells(question, row, email),
+            async read({ limit, after }) {
+              const rows = await pages(limit, after === undefined)
+              const known = await emails(accountsIn(question, rows))
+              return rows.map((row) => ({ row, email: known.get(accountOf(question, row) ?? "") }))
+            },
+          })
         },
       ),
     )
@@ -177,6 +187,36 @@ export const profitController = ({ authenticate, audit, now, profit, under, mix,
     )
 }
 
-const accountsIn = (question: ProfitQuestion, { rows }: ProfitSums): string[] => [
+interface FiledRow {
+  readonly row: ProfitRow
+  readonly email: string | undefined
+}
+
+/**
+ * The next so many rows, with each call. Of many accounts the first ones are found at once, and to sum all takes seconds: so all are read
+ * when more than the first ones are wanted, and once, because calls go on meanwhile and change the order.
+ */
+export function pagesOf(question: ProfitQuestion, profit: ProfitDeps["profit"]) {
+  const nameOf = ({ group, split }: ProfitRow) => JSON.stringify([group, split])
+  const told = new Set<string>()
+  let rest: readonly ProfitRow[] | undefined
+  let at = 0
+  const first = async (limit: number) => {
+    const { rows, truncated } = await profit({ ...question, limit })
+    for (const row of rows) told.add(nameOf(row))
+    if (!truncated) rest = []
+    return rows
+  }
+  const next = async (limit: number) => {
+    rest ??= (await profit(question)).rows.filter((row) => !told.has(nameOf(row)))
+    const from = at
+    at += limit
+    return rest.slice(from, at)
+  }
+  return async (limit: number, isFirst: boolean): Promise<readonly ProfitRow[]> =>
+    isFirst ? await first(limit) : await next(limit)
+}
+
+const accountsIn = (question: ProfitQuestion, rows: readonly ProfitRow[]): string[] => [
   ...new Set(rows.flatMap((row) => accountOf(question, row) ?? [])),
 ]

@@ -195,6 +195,50 @@ export const summed = (sql: Sql, calls = "sum(records) filter (where profit_is_f
 export const said = (sql: Sql, amount: ReturnType<Sql>) =>
   sql`least(coalesce(${amount}, 0), ${String(largestMicro)}::numeric)::bigint`
 
+/** Rows of times after each other, each name's added up. */
+export class AddedRows {
+  readonly #rows = new Map<string, Row>()
+
+  get size(): number {
+    return this.#rows.size
+  }
+
+  add(rows: readonly Row[]): void {
+    for (const row of rows) {
+      const name = JSON.stringify([row.name, row.split])
+      const before = this.#rows.get(name)
+      this.#rows.set(name, before === undefined ? row : added(before, row))
+    }
+  }
+
+  /** The costliest first, or those of each day. */
+  inOrder(isByDay: boolean): Row[] {
+    const byCost = (a: Row, b: Row) => Number(a.cost < b.cost) - Number(a.cost > b.cost)
+    const byNames = (a: Row, b: Row) => compare(a.name, b.name) || compare(a.split, b.split)
+    const byDay = (a: Row, b: Row) => (isByDay ? compare(a.name, b.name) : 0)
+    return [...this.#rows.values()].toSorted((a, b) => byDay(a, b) || byCost(a, b) || byNames(a, b))
+  }
+}
+
+const compare = (a: string | null, b: string | null): number => ((a ?? "") < (b ?? "") ? -1 : Number(a !== b))
+
+function added(one: Row, other: Row): Row {
+  const whole = (amount: bigint) => (amount < largestMicro ? amount : largestMicro)
+  return {
+    name: one.name,
+    split: one.split,
+    calls: one.calls + other.calls,
+    records: one.records + other.records,
+    revenue: whole(one.revenue + other.revenue),
+    cost: whole(one.cost + other.cost),
+    estimated: whole(one.estimated + other.estimated),
+    unknown: one.unknown + other.unknown,
+    absorbed: whole(one.absorbed + other.absorbed),
+    under: one.under + other.under,
+    under_micro: whole(one.under_micro + other.under_micro),
+  }
+}
+
 export const toProfit = (row: Row): Profit => ({
   calls: row.calls,
   revenueMicro: micro(row.revenue),

@@ -9,7 +9,7 @@ import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
 import { areGrouped, readCostliest, sumsOfModels } from "./profit-accounts.ts"
 import { nextHour, partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
-import { type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
+import { AddedRows, type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
 
 export const profitGroups = ["day", "model", "member", "account"] as const
 export type ProfitGroup = (typeof profitGroups)[number]
@@ -116,8 +116,10 @@ async function readTotals(database: Database, period: ProfitPeriod): Promise<rea
   )
 }
 
-/** Rows whose accounts are found first: of more of them, a file's, all are summed at once, because to read them twice would take longer. */
+/** Rows whose accounts are found first: of more of them, a file's, all are summed, because to read them twice would take longer. */
 const MOST_CHOSEN = 500
+/** What is summed of all accounts in one statement: a second for some 100,000 of them. */
+const SLICE_MS = 16 * 24 * 3_600_000
 
 /**
  * One row more than the limit, where there are as many. Which accounts they are of is found by their costs first, and only theirs are summed: all
@@ -125,18 +127,16 @@ const MOST_CHOSEN = 500
  */
 async function readRows(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
   const { groupBy, splitBy, limit } = question
-  if (limit <= MOST_CHOSEN) {
-    const rows =
-      groupBy === "account" && splitBy === undefined
-        ? await readCostliest(database, question, limit + 1)
-        : await readCostliestParts(database, question)
-    if (rows !== undefined) return rows
-  }
+  const isOfAccounts = groupBy === "account" || splitBy === "account"
+  if (isOfAccounts && limit > MOST_CHOSEN) return await readAllAccounts(database, question)
+  const found =
+    groupBy === "account" && splitBy === undefined
+      ? await readCostliest(database, question, limit + 1)
+      : await readCostliestParts(database, question)
+  if (found !== undefined) return found
   return await database.run((sql) => {
     const [order, parts] = [inOrder(sql, question), partsOf(question)]
-    const all = (of: "house" | "accounts") => rowsOf(sql, question, sums(sql, of, question, parts))
-    if (groupBy !== "account" && splitBy !== "account") return sql<Row[]>`${all("house")} ${order}`
-    if (limit > MOST_CHOSEN) return sql<Row[]>`${all("accounts")} ${order}`
+    if (!isOfAccounts) return sql<Row[]>`${rowsOf(sql, question, sums(sql, "house", question, parts))} ${order}`
     const chosen = sql`account_id in (select ${groupBy === "account" ? sql`one` : sql`other`} from costliest)`
     // What is the same in each row is not grouped by: the server would compare it in each.
     const groups = splitBy === undefined ? sql`1` : sql`1, 2`
@@ -147,6 +147,22 @@ async function readRows(database: Database, question: ProfitQuestion): Promise<r
       )
       ${rowsOf(sql, question, sums(sql, "accounts", question, parts, chosen))} join (select one, other from costliest) rows using (one, other) ${order}`
   }, patient)
+}
+
+/** However many accounts there are, no statement takes longer than its time: so many days after each other, added up here. */
+async function readAllAccounts(database: Database, question: ProfitQuestion): Promise<readonly Row[]> {
+  const { from, to, groupBy, limit } = question
+  const rows = new AddedRows()
+  for (let since = from.getTime(); since < to.getTime() && rows.size <= limit; since += SLICE_MS) {
+    const slice = { ...question, from: new Date(since), to: new Date(Math.min(since + SLICE_MS, to.getTime())) }
+    rows.add(
+      await database.run(
+        (sql) => sql<Row[]>`${rowsOf(sql, question, sums(sql, "accounts", slice, partsOf(slice)))} limit ${limit + 1}`,
+        patient,
+      ),
+    )
+  }
+  return rows.inOrder(groupBy === "day").slice(0, limit + 1)
 }
 
 /** By how many times more accounts than rows are looked at for what accounts are divided into. */

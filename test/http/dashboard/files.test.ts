@@ -65,6 +65,24 @@ describe("a file", () => {
     expect(await response.text()).toBe("n\r\n1\r\n1\r\n2\r\n2\r\n3\r\n3\r\n")
     expect(ends()).toBe(1)
   })
+  test("asks for a hundred rows first, so that it begins at once, and then for whole pages to its last row", async () => {
+    for (const rows of [99, 100, 101, 1_100, 1_101]) {
+      const limits: number[] = []
+      const response = await csvFile<number>({
+        name: "f",
+        columns: ["n"],
+        notation: undefined,
+        cells: (n) => [n],
+        read: async ({ limit, after = 0 }) => {
+          limits.push(limit)
+          return Array.from({ length: Math.min(limit, rows - after) }, (_, n) => after + n + 1)
+        },
+      })
+      const lines = (await response.text()).trimEnd().split("\r\n")
+      expect(lines).toEqual(["n", ...Array.from({ length: rows }, (_, n) => String(n + 1))])
+      expect(limits).toEqual(rows < 100 ? [100] : rows < 1_100 ? [100, 1_000] : [100, 1_000, 1_000])
+    }
+  })
   test("is over once, when its reader leaves", async () => {
     const { response, ends } = await file(Infinity)
     const reader = response.body?.getReader()

@@ -1,5 +1,7 @@
 /** `/operator/profit` and exchange rates by the API; and that nothing of what calls cost is anywhere that a customer looks. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { ProfitQuestion, ProfitRow, ProfitSums } from "../../../src/store/operator/profit.ts"
+import { pagesOf } from "../../../src/http/operator/profit.ts"
 import { readExchangeRates } from "../../../src/catalogue/exchange.ts"
 import { type ExchangeOutcome, readExchangeSource } from "../../../src/server/chores.ts"
 import { openDatabase } from "../../../src/store/database.ts"
@@ -109,6 +111,43 @@ test("as many rows come as are asked for, and it is said that there are more", a
     const { status, text } = await ask(`profit?limit=${limit}`)
     expect([status, text]).toEqual([400, expect.stringContaining("'limit' must be an integer from 1 to 500")])
   }
+})
+
+test("a file has all accounts, the costliest first, and begins with the first of them", async () => {
+  await gateway.sql`
+    insert into profit_hours
+    select '2020-01-02T03:00:00Z'::timestamptz + n % 700 * interval '1 hour', 'acc_' || lpad(n::text, 4, '0'), 'm-' || n % 2, 'p/k/0', 'ok', 1, 1, 1, 0, 0,
+      n * 2000000::bigint, 0, (n::bigint * 7919 % 1301) * 1000000, 0, 0, 0, 0
+    from generate_series(1, 1300) n`
+  const time = "from=2020-01-01&to=2020-02-05"
+  const costs = Array.from({ length: 1_300 }, (_, n) => 1_300 - n)
+  const whole = (await ask(`profit/export.csv?group_by=account&${time}`)).text.trimEnd().split("\r\n")
+  expect(whole[0]).toStartWith("account,email,calls,")
+  expect(whole.slice(1).map((line) => line.split(",")[4])).toEqual(costs.map(String))
+  expect(new Set(whole.map((line) => line.split(",")[0])).size).toBe(1_301)
+  const divided = (await ask(`profit/export.csv?group_by=model&split_by=account&${time}`)).text.trimEnd().split("\r\n")
+  expect(divided[0]).toStartWith("model,account,email,calls,")
+  expect(divided.slice(1).map((line) => line.split(",")[5])).toEqual(costs.map(String))
+  const file = await gateway.dashboard(operator, `/operator/profit/export.csv?group_by=account&${time}`)
+  const reader = file.body?.getReader()
+  const first = new TextDecoder().decode((await reader?.read())?.value)
+  expect(first.trimEnd().split("\r\n")).toEqual(whole.slice(0, 101))
+  await gateway.sql`delete from profit_hours where hour < '2021-01-01'`
+})
+
+test("who comes to be among the first while a file is read is in it once, and so is who was", async () => {
+  const row = (group: string) => ({ group, split: undefined }) as ProfitRow
+  const orders = ["abcdef", "fcbade"]
+  const profit = async ({ limit }: Pick<ProfitQuestion, "limit">) => {
+    const order = [...(orders.shift() ?? "")].map(row)
+    return { rows: order.slice(0, limit), truncated: order.length > limit } as ProfitSums
+  }
+  const pages = pagesOf({ limit: 100 } as ProfitQuestion, profit)
+  const told = [await pages(2, true), await pages(3, false), await pages(3, false)]
+  expect(told.map((page) => page.map(({ group }) => group).join(""))).toEqual(["ab", "fcd", "e"])
+  orders.push("ab")
+  const short = pagesOf({ limit: 100 } as ProfitQuestion, profit)
+  expect([(await short(2, true)).length, await short(3, false), orders]).toEqual([2, [], []])
 })
 
 test("what retries cost is apart, and what is sold under its cost is named", async () => {
