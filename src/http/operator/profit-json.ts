@@ -1,7 +1,7 @@
 /** Profit in answers: the schemas, the columns of the CSV file, and how sums are written. */
 import { Type } from "@sinclair/typebox"
 import { microToJson, minus } from "../../../actors/money/micro.ts"
-import type { Leak, ProfitGroup, ProfitQuestion, ProfitRow, ProfitSums } from "../../store/operator/profit.ts"
+import type { Leak, ProfitGroup, ProfitQuestion, ProfitRow } from "../../store/operator/profit.ts"
 import type { Profit } from "../../store/operator/profit-parts.ts"
 import { type Cell, Rupiah } from "../dashboard/page.ts"
 import { tokenCounts } from "../dashboard/usage-rows.ts"

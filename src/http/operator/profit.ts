@@ -196,8 +196,10 @@ interface FiledRow {
  * The next so many rows, with each call. Of many accounts the first ones are found at once, and to sum all takes seconds: so all are read
  * when more than the first ones are wanted, and once, because calls go on meanwhile and change the order.
  */
-export function pagesOf(question: ProfitQuestion, profit: ProfitDeps["profit"]) {
-  const nameOf = ({ group, split }: ProfitRow) => JSON.stringify([group, split])
+export function pagesOf(
+  question: ProfitQuestion,
+  profit: (question: ProfitQuestion) => Promise<Pick<ProfitSums, "rows" | "truncated">>,
+) {
   const told = new Set<string>()
   let rest: readonly ProfitRow[] | undefined
   let at = 0
@@ -216,6 +218,8 @@ export function pagesOf(question: ProfitQuestion, profit: ProfitDeps["profit"]) 
   return async (limit: number, isFirst: boolean): Promise<readonly ProfitRow[]> =>
     isFirst ? await first(limit) : await next(limit)
 }
+
+const nameOf = ({ group, split }: ProfitRow): string => JSON.stringify([group, split])
 
 const accountsIn = (question: ProfitQuestion, rows: readonly ProfitRow[]): string[] => [
   ...new Set(rows.flatMap((row) => accountOf(question, row) ?? [])),

@@ -222,8 +222,9 @@ export class AddedRows {
 
 const compare = (a: string | null, b: string | null): number => ((a ?? "") < (b ?? "") ? -1 : Number(a !== b))
 
+const whole = (amount: bigint): bigint => (amount < largestMicro ? amount : largestMicro)
+
 function added(one: Row, other: Row): Row {
-  const whole = (amount: bigint) => (amount < largestMicro ? amount : largestMicro)
   return {
     name: one.name,
     split: one.split,

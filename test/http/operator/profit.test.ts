@@ -1,6 +1,6 @@
 /** `/operator/profit` and exchange rates by the API; and that nothing of what calls cost is anywhere that a customer looks. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import type { ProfitQuestion, ProfitRow, ProfitSums } from "../../../src/store/operator/profit.ts"
+import type { ProfitQuestion, ProfitRow } from "../../../src/store/operator/profit.ts"
 import { pagesOf } from "../../../src/http/operator/profit.ts"
 import { readExchangeRates } from "../../../src/catalogue/exchange.ts"
 import { type ExchangeOutcome, readExchangeSource } from "../../../src/server/chores.ts"
@@ -136,11 +136,10 @@ test("a file has all accounts, the costliest first, and begins with the first of
 })
 
 test("who comes to be among the first while a file is read is in it once, and so is who was", async () => {
-  const row = (group: string) => ({ group, split: undefined }) as ProfitRow
   const orders = ["abcdef", "fcbade"]
   const profit = async ({ limit }: Pick<ProfitQuestion, "limit">) => {
-    const order = [...(orders.shift() ?? "")].map(row)
-    return { rows: order.slice(0, limit), truncated: order.length > limit } as ProfitSums
+    const order = (orders.shift() ?? "").split("").map((group) => ({ group, split: undefined }) as ProfitRow)
+    return { rows: order.slice(0, limit), truncated: order.length > limit }
   }
   const pages = pagesOf({ limit: 100 } as ProfitQuestion, profit)
   const told = [await pages(2, true), await pages(3, false), await pages(3, false)]
