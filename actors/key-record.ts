@@ -135,7 +135,8 @@ export interface Counting {
   readonly secret: string | undefined
   /** One that is free of the request window is looked at, not counted. */
   readonly counted: boolean
-  readonly origin: Origin
+  /** Undefined of a call that was let in from there before. */
+  readonly origin: Origin | undefined
 }
 
 /** Why a call that was let in when it came is not taken any more. A pause is said by the ceilings, which are asked themselves. */

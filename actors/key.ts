@@ -138,7 +138,8 @@ export class Key implements Behaviour<KeyCommand> {
     if (endsAt !== undefined && this.#clock.now() >= endsAt) return reply({ kind: "ended", record })
     // Nor may whoever has the key elsewhere than it is meant for.
     const networks = record.binding?.networks
-    if (networks !== undefined && !isWithin(networks, origin.address)) return reply({ kind: "elsewhere", record })
+    if (networks !== undefined && origin !== undefined && !isWithin(networks, origin.address))
+      return reply({ kind: "elsewhere", record })
     const { requests } = this.#windows
     if (!counted || requests === undefined) return reply(this.#counted(undefined))
     const now = this.#clock.monotonic()

@@ -19,6 +19,7 @@ import {
   type Held,
   holdOfBreakers,
   isHeld,
+  refusalOfKeys,
   releaseBreakers,
   releaseKeys,
   type ReservedOfKeys,
@@ -214,14 +215,24 @@ class Admitting {
     call.whenLeft = () => freeSlots(this.#ports, this.#terms)
     const slotCaller = { requestId, accountId: caller.record.accountId, keyId: caller.record.keyId }
     const until = clock.monotonic() + limits.capacityWaitMs
-    return andThen(actors.models.acquire(offer.model.id, slotCaller, limits.capacityWaitMs), (slot) => {
+    const seating = andThen(actors.models.acquire(offer.model.id, slotCaller, limits.capacityWaitMs), (slot) => {
       const placing = isFull(slot) ? slot : actors.gate.acquire(slotCaller, until - clock.monotonic())
       return andThen(placing, (place) => {
-        if (isFull(place) || call.hasLeft)
-          return this.#end(reserved, held, place instanceof Failure ? place : noCapacity())
-        const seating = members.acquire(this.#tokens, until - clock.monotonic(), () => call.hasLeft)
-        return andThen(seating, (seat) => this.#end(reserved, held, seat ?? noCapacity()))
+        if (isFull(place) || call.hasLeft) return place instanceof Failure ? place : noCapacity()
+        const seated = members.acquire(this.#tokens, until - clock.monotonic(), () => call.hasLeft)
+        return andThen(seated, (seat) => seat ?? noCapacity())
       })
+    })
+    const checked = seating instanceof Promise ? seating.then((seat) => this.#ofLiveKey(seat)) : seating
+    return andThen(checked, (seat) => this.#end(reserved, held, seat))
+  }
+
+  /** The key may have ended while the call waited for its seat. */
+  #ofLiveKey(seat: Seat | Failure): MaybePromise<Seat | Failure> {
+    if (seat instanceof Failure) return seat
+    return andThen(refusalOfKeys(this.#ports.actors, this.#terms.call.caller), (refusal) => {
+      if (refusal !== undefined) seat.release()
+      return refusal ?? seat
     })
   }
 

@@ -14,6 +14,8 @@ import { pagesOf } from "./eligibility.ts"
 export interface Caller {
   /** The id of the key's actor. */
   readonly keyHash: string
+  /** The hash of the secret that it called with: a rotated key has several. */
+  readonly secret?: string | undefined
   readonly record: KeyRecord
 }
 
@@ -138,7 +140,7 @@ function callerOf(
   if (reply.kind === "moved") throw new Error("the actor of a key's first secret is the key's own")
   if (reply.kind !== "active") return refusedBy(reply, counting, keyHash)
   const { record, countedAtMs } = reply
-  const caller = { keyHash, record }
+  const caller = { keyHash, secret: counting.secret, record }
   if (record.parent === undefined) return caller
   return underParent(actors, counting, { ...caller, countedAtMs }, record.parent)
 }
@@ -151,7 +153,7 @@ function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRe
       return new KeyRefused(new Failure("auth.api_key_revoked"), { keyHash, record: reply.record })
     // Without the key's limits: they are nobody's business elsewhere.
     case "elsewhere": {
-      const message = `This API key may not be used from ${origin.address || "an unknown address"}.`
+      const message = `This API key may not be used from ${origin?.address || "an unknown address"}.`
       return new KeyRefused(new Failure("auth.key_not_allowed", { message }), { keyHash, record: reply.record })
     }
     case "requests-exceeded": {

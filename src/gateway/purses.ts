@@ -8,11 +8,19 @@
  */
 import type { Charged, HoldReply } from "../../actors/account.ts"
 import { type MaybePromise, andThen } from "../../actors/kernel/actor.ts"
-import type { CallUsage, KeyRecord, LateRefusal, Reservation, ReserveReply } from "../../actors/key-record.ts"
+import type {
+  CallUsage,
+  CountReply,
+  KeyRecord,
+  LateRefusal,
+  Reservation,
+  ReserveReply,
+} from "../../actors/key-record.ts"
 import type { HoldRequest } from "../../actors/lease.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
 import { type Micro, minus, notNegative, smaller } from "../../actors/money/micro.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
+import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import { type PurseLook, ownerOf } from "../store/breakers.ts"
@@ -76,6 +84,42 @@ function reservedOf(reply: ReserveReply | Failure, whose: string): ReservedOfKey
     ...(whose !== "" && { message: failure.message + whose }),
     ...(retryAfterS !== undefined && { retryAfterS }),
   })
+}
+
+/** Of a call that was let in and has waited: who ended its key meanwhile was told that none is made any more (decisions §13.8). */
+export function refusalOfKeys(
+  actors: Actors,
+  { keyHash, secret, record: { parent } }: CallerKey & { readonly secret?: string | undefined },
+): MaybePromise<Failure | undefined> {
+  const look = { counted: false, origin: undefined }
+  return andThen(actors.keys.count(keyHash, { ...look, secret }), (own) => {
+    const refusal = lateRefusal(own, "")
+    if (refusal !== undefined || parent === undefined) return refusal
+    const looking = actors.keys.count(parent.keyHash, { ...look, secret: undefined })
+    return andThen(looking, (its) => lateRefusal(its, OF_PARENT))
+  })
+}
+
+function lateRefusal(reply: CountReply | Failure, whose: string): Failure | undefined {
+  if (reply instanceof Failure) return reply
+  switch (reply.kind) {
+    case "revoked":
+    case "expired":
+    case "account-deleted":
+    case "account-frozen":
+      return endedKey(reply.kind, whose)
+    case "unknown":
+    case "ended":
+      return endedKey("revoked", whose)
+    case "moved":
+    case "elsewhere":
+    case "requests-exceeded":
+    case "paused":
+    case "active":
+      return undefined
+    default:
+      return unreachable(reply)
+  }
 }
 
 /** Somebody after them held less than they did. */

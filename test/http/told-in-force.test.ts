@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { eventually } from "../contract/calling.ts"
+import { ask, eventually } from "../contract/calling.ts"
 import { expectFailure } from "../contract/expect-failure.ts"
-import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
 import { changes, env, freeze, look, playRounds, type ToldWorld, toldWorld } from "./told-in-force.ts"
 
@@ -71,6 +71,52 @@ test("a call whose body comes after its key was revoked, or its account frozen, 
   expect(gateway.simulator.calls).toHaveLength(0)
   expect((await gateway.balance(person)).balance_micro).toBe(before)
 })
+
+test.each([
+  [
+    "revoked",
+    "auth.api_key_revoked",
+    ({ gateway, person }, id) => gateway.dashboard(person, `/keys/${id}/revoke`, post),
+  ],
+  ["rotated", "auth.api_key_revoked", ({ gateway, person }, id) => rotateAtOnce(gateway, person, id)],
+  ["frozen with its account", "auth.account_frozen", (world) => freeze(world, "freeze")],
+] as const satisfies readonly (readonly [string, string, (world: ToldWorld, keyId: string) => Promise<unknown>])[])(
+  "a call that waits for a slot while its key is %s is refused, and leaves no trace",
+  async (_, code, end) => {
+    await using gateway = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000" } })
+    const world = await toldWorld(gateway)
+    const { person } = world
+    const model = await gateway.model({ format: "chat", script: "ttft=4000", max_concurrency: 1 })
+    const { id, key } = await gateway.key(person, { spending_limit_micro: 1_000_000_000, spending_period: "total" })
+    const other = await gateway.key(await gateway.person(100_000))
+    const before = ask(gateway, other.key, "chat", model)
+    await eventually(
+      "nobody has the slot",
+      () => gateway.simulator.calls.length,
+      (calls) => calls === 1,
+    )
+    const waiting = ask(gateway, key, "chat", model)
+    const used = async () => {
+      const models = await fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": key } })
+      return Number(models.headers.get("x-key-usage-micro"))
+    }
+    await eventually("it does not wait", used, (micro) => micro > 0)
+    await end(world, id)
+    await expectFailure(await waiting, code === "auth.account_frozen" ? 403 : 401, code)
+    expect((await before).status).toBe(200)
+    expect(gateway.simulator.calls).toHaveLength(1)
+    expect((await gateway.balance(person)).held_micro).toBe(0)
+    expect(await gateway.sql`select from usage where account_id = ${person.accountId}`).toHaveLength(0)
+    expect((await ask(gateway, other.key, "chat", model)).status).toBe(200)
+  },
+)
+
+const post = { method: "POST" }
+const rotateAtOnce = async (gateway: TestGateway, person: Person, id: string) => {
+  const headers = { "Content-Type": "application/json" }
+  const rotated = await gateway.dashboard(person, `/keys/${id}/rotate`, { ...post, headers, body: `{"overlap_s":0}` })
+  expect(rotated.ok).toBe(true)
+}
 
 describe("with a database that answers the actors late", () => {
   let gateway: TestGateway
