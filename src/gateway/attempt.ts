@@ -153,7 +153,8 @@ const isGathered = ({ request, offer, answerLimit: maxOutputTokens }: Turn): boo
   !request.stream && offer.model.gather && answerLimit(request, { maxOutputTokens }) > MAX_WHOLE_TOKENS
 
 /** Some backends answer in one piece whatever they are asked. */
-const isJson = ({ headers }: Response): boolean => headers.get("content-type")?.startsWith("application/json") === true
+const isJson = ({ headers }: Response): boolean =>
+  headers.get("content-type")?.toLowerCase().startsWith("application/json") === true
 
 /** An answer that has begun. */
 interface BackendAnswer {

@@ -56,10 +56,21 @@ export async function beginning(
   if (response.body === null) return { isObject: false, response }
   const { status, headers } = response
   const reader = response.body.getReader()
-  const { value: first = new Uint8Array() } = await reader.read()
+  const decoder = new TextDecoder()
+  const pieces: Uint8Array[] = []
+  let text = ""
+  // Some send blank lines until they know their answer.
+  while (text.trimStart() === "" && text.length < MAX_BLANK_LENGTH) {
+    const { done, value } = await reader.read()
+    if (done) break
+    pieces.push(value)
+    text += decoder.decode(value, { stream: true })
+  }
   const body = new ReadableStream<Uint8Array>(
     {
-      start: (controller) => controller.enqueue(first),
+      start(controller) {
+        for (const piece of pieces) controller.enqueue(piece)
+      },
       async pull(controller) {
         const { done, value } = await reader.read()
         if (done) controller.close()
@@ -69,9 +80,12 @@ export async function beginning(
     },
     { highWaterMark: 0 },
   )
-  const isObject = new TextDecoder().decode(first).trimStart().startsWith("{")
+  const isObject = text.trimStart().startsWith("{")
   return { isObject, response: new Response(body, { status, headers }) }
 }
+
+/** In UTF-16 units. What is blank for longer is read on as a stream of events, within its bounds. */
+const MAX_BLANK_LENGTH = 65_536
 
 /** The whole body as text. Undefined if it is over `maxBytes`; the rest is not read. Rejects if it breaks off. */
 export function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {

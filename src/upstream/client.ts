@@ -58,6 +58,8 @@ export interface Fault {
 const SHORT_RETRY_AFTER_S = 2
 /** How much of an error body is read to classify it. */
 const ERROR_BODY_BYTES = 65_536
+/** How long a refusal's body is waited for, in milliseconds: its status is known. */
+const ERROR_BODY_MS = 5_000
 
 export async function send(call: UpstreamCall, network: Network): Promise<Response | Fault> {
   const url = call.backend.provider.baseUrl + call.path
@@ -106,7 +108,7 @@ export const brokenFault = (failure: Failure): Fault => ({
 })
 
 async function readRefusal(response: Response, { protocol }: UpstreamCall, { clock }: Network): Promise<Fault> {
-  const text = await firstBytes(response)
+  const text = await firstBytes(response, clock)
   const received = { status: response.status, body: parsed(text) }
   const isBedrock = protocol === "bedrock-invoke" || protocol === "bedrock-converse"
   const { status, body } = isBedrock ? bedrockError(received.status, received.body, response.headers) : received
@@ -122,9 +124,10 @@ function retryDelay(status: number, failure: Failure): number | undefined {
   return status === 408 || status >= 500 ? 0 : undefined
 }
 
-async function firstBytes(response: Response): Promise<string> {
+async function firstBytes(response: Response, clock: Clock): Promise<string> {
   const reader = response.body?.getReader()
   if (reader === undefined) return ""
+  const timer = clock.after(ERROR_BODY_MS, () => void reader.cancel().catch(() => {}))
   const decoder = new TextDecoder()
   let text = ""
   try {
@@ -136,6 +139,8 @@ async function firstBytes(response: Response): Promise<string> {
     await reader.cancel()
   } catch {
     // The status and the bytes so far are enough.
+  } finally {
+    timer.cancel()
   }
   return text
 }

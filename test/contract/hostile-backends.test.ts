@@ -113,6 +113,27 @@ describe("a backend's answer", () => {
   })
 
   test.each([
+    ["after blank lines", "application/json"],
+    ["by a name in capitals", "Application/JSON; charset=utf-8"],
+  ])("that is such a failure %s too", async (_, contentType) => {
+    const parts = ["\n", "   \n\n", JSON.stringify(overflow)]
+    const body = () =>
+      new ReadableStream({
+        async pull(controller) {
+          const part = parts.shift()
+          if (part === undefined) return controller.close()
+          controller.enqueue(new TextEncoder().encode(part))
+          await Bun.sleep(50)
+        },
+      })
+    const { name, response } = await made(() => new Response(body(), { headers: { "Content-Type": contentType } }), {
+      stream: true,
+    })
+    await expectFailure(response, 400, "upstream.context_length_exceeded")
+    expect(calls.get(name)).toBe(1)
+  })
+
+  test.each([
     ["an answer in one piece", () => Response.json(answered)],
     ["no JSON", () => new Response("{", asJson)],
     ["an object without end", () => new Response(`{"error":{"message":"${"x".repeat(20_000_000)}`, asJson)],
@@ -253,4 +274,20 @@ test("a refusal names the field that the client sent, and nothing else of the ba
     "The model's backend rejected 'messages.0.content' of the request.",
   )
   expect(await refused({ ...error, param: "s3cr3t" }, own)).toBe("The model's backend rejected the request.")
+})
+
+test("a refusal whose body never ends is told for its status, and does not keep its connection", async () => {
+  await using patient = await startTestGateway({ backends })
+  answers.set("refusal", () => {
+    const begun = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) })
+    return new Response(begun, { status: 422 })
+  })
+  const model = await patient.model({ format: "chat", provider: "hostile", script: "refusal" })
+  const { key: its } = await patient.key(await patient.person(100_000))
+  await expectFailure(await ask(patient, its, "chat", model), 400, "upstream.invalid_request")
+  await eventually(
+    "its connection is open",
+    () => left.get("refusal"),
+    (times) => times === 1,
+  )
 })
