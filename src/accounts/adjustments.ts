@@ -143,11 +143,11 @@ const DOTLESS = new Map([
 ])
 
 /**
- * The one spelling of an address that reaches the same person: case, quotes, what follows a plus, and dots where they are nothing; of a
- * host its ASCII form, to which mail goes.
+ * The one spelling of an address that reaches the same person: case, quotes, angle brackets (of accounts from before they were
+ * refused), what follows a plus, and dots where they are nothing; of a host its ASCII form, to which mail goes.
  */
 export function canonical(email: string): string {
-  const lower = email.normalize("NFKC").toLowerCase().trim()
+  const lower = email.normalize("NFKC").toLowerCase().replaceAll(/[<>]/g, "").trim()
   const at = lower.lastIndexOf("@")
   const name = lower
     .slice(0, at)

@@ -13,10 +13,14 @@ import { Failure } from "../failure/failure.ts"
 import type { StoredCredentials } from "../store/credentials.ts"
 import { networkOf, type PasswordThrottle } from "./rate-limits.ts"
 
-/** One `@`, a domain with a dot, no white space; whether mail arrives there only a mail can tell. At most 254 octets (RFC 5321). */
-export const Email = Type.RegExp(/^(?=[^]{3,254}$)[^\s@\p{Cc}]{1,64}@[^\s@.\p{Cc}]+(?:\.[^\s@.\p{Cc}]+)+$/u, {
-  description: "an e-mail address of at most 254 characters",
-})
+/**
+ * One `@`, a domain with a dot, no white space; whether mail arrives there only a mail can tell. At most 254 octets (RFC 5321). No angle
+ * brackets, which end an address in a mail's head: `<ana@example.com` would be sent to `ana@example.com`, and be another account.
+ */
+export const Email = Type.RegExp(
+  /^(?=[^]{3,254}$)[^\s@\p{Cc}<>]{1,64}@[^\s@.\p{Cc}<>()[\],;:"\\]+(?:\.[^\s@.\p{Cc}<>()[\],;:"\\]+)+$/u,
+  { description: "an e-mail address of at most 254 characters" },
+)
 
 /** An address to look for: what cannot be one is merely unknown, but the database takes no NUL. */
 export const SomeEmail = Type.RegExp(/^[^\p{Cc}]{0,254}$/u, {

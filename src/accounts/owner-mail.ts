@@ -20,6 +20,7 @@ import {
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import type { MemberRole } from "../store/members.ts"
+import { canonical } from "./adjustments.ts"
 import { createSessionToken } from "./bearer-tokens.ts"
 import { ownerMail } from "./owner-mail-texts.ts"
 import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
@@ -85,9 +86,8 @@ export class OwnerMail {
   }
 }
 
-/** Addresses of people who have no account are not kept. */
-const digest = (email: string): string =>
-  new Bun.CryptoHasher("sha256").update(email.normalize("NFC").toLowerCase()).digest("base64url")
+/** Of the person, however the address is spelt. Addresses of people who have no account are not kept. */
+const digest = (email: string): string => new Bun.CryptoHasher("sha256").update(canonical(email)).digest("base64url")
 
 export interface SenderIdentity {
   readonly smtpUrl: string | undefined

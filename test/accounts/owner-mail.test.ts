@@ -135,6 +135,23 @@ test("an address is sent five mails an hour, whoever asks, wherever from, and wh
   }
 })
 
+test("all spellings of an address that reach one person are one address to the limit", async () => {
+  const name = crypto.randomUUID()
+  const spellings = ["", "+a", "+b", "+c", "+d", "+e", "+f"].flatMap((tag) => [
+    `${name}${tag}@example.com`,
+    `"${name}${tag}"@ｅxample.com`,
+  ])
+  const asked = await Promise.all(
+    spellings.map((email, n) =>
+      world.call("POST", "/auth/password/forgotten", {
+        body: { email },
+        headers: { "X-Real-IP": `192.0.2.${100 + n}` },
+      }),
+    ),
+  )
+  expect(asked.filter(({ status }) => status === 204)).toHaveLength(mailLimits.toAddress)
+})
+
 test("one network asks for thirty in an hour, and the gateway sends no more than its own", async () => {
   const ask = (from: string) =>
     world.call("POST", "/auth/password/forgotten", {

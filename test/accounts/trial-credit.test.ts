@@ -205,6 +205,8 @@ test.each([
   ["ana@Büro.example", "ana@xn--bro-hoa.example"],
   ["ana@xn--bro-hoa.example", "ana@xn--bro-hoa.example"],
   ["ana@example。com", "ana@example.com"],
+  ["<<ana@example.com", "ana@example.com"],
+  ["ana@example.com>", "ana@example.com"],
 ])("%s is %s", (email, one) => {
   expect(canonical(email)).toBe(one)
 })
