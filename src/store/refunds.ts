@@ -5,6 +5,7 @@
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
+import type { ListPage } from "./top-ups.ts"
 
 /** `refund` is an operator's; the others the provider made unasked. */
 export const refundKinds = ["refund", "provider_refund", "chargeback"] as const
@@ -78,8 +79,11 @@ export interface RefundStore {
   book(refund: NewRefund, act: Act): Promise<Booked>
   reverse(reversal: Reversal): Promise<Booked>
   find(id: string): Promise<Refund | undefined>
-  /** The newest first; of one account, of one top-up, or all that are not paid out. */
-  list(of: { readonly accountId: string } | { readonly topUpId: string } | "open"): Promise<readonly Refund[]>
+  /** The newest first; of one account, of one top-up, or all that are not paid out. Without a page the latest hundred. */
+  list(
+    of: { readonly accountId: string } | { readonly topUpId: string } | "open",
+    page?: ListPage,
+  ): Promise<readonly Refund[]>
   /** Those that the provider is to be asked about now; each is put off until its next time, for everybody. */
   claimDue(): Promise<readonly Refund[]>
   /** Takes the right to ask the provider about one now. */
@@ -140,7 +144,7 @@ export function refundStore(database: Database): RefundStore {
       return (await run((sql) => sql`select * from refunds where id = ${id}`))[0]
     },
 
-    list: (of) =>
+    list: (of, { after, limit } = { after: undefined, limit: LISTED }) =>
       run(
         (sql) => sql`
           select * from refunds where ${
@@ -149,7 +153,8 @@ export function refundStore(database: Database): RefundStore {
               : "accountId" in of
                 ? sql`account_id = ${of.accountId}`
                 : sql`top_up_id = ${of.topUpId}`
-          } order by created_at desc, id desc limit ${LISTED}`,
+          } ${after === undefined ? sql`` : sql`and (created_at, id) < (select created_at, id from refunds where id = ${after})`}
+          order by created_at desc, id desc limit ${limit}`,
       ),
 
     claimDue: () =>

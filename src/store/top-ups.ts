@@ -46,6 +46,12 @@ export interface NewTopUp {
   readonly validMinutes: number
 }
 
+/** So many of a list, after the one with this id. */
+export interface ListPage {
+  readonly after: string | undefined
+  readonly limit: number
+}
+
 export interface TopUpStore {
   /** False when the account has `OPEN_AT_ONCE` others that may still be paid; a crowd may get a few over. */
   create(topUp: NewTopUp): Promise<boolean>
@@ -54,8 +60,8 @@ export interface TopUpStore {
   /** No QR code could be made, so it is over before it began. */
   abandon(id: string): Promise<void>
   find(id: string): Promise<TopUp | undefined>
-  /** Of one account, the newest first. */
-  list(accountId: string): Promise<readonly TopUp[]>
+  /** Of one account, the newest first; without a page the latest hundred. */
+  list(accountId: string, page?: ListPage): Promise<readonly TopUp[]>
   /** Of all accounts, in the order of their ids, after the one named. */
   createdSince(since: Date, after: string | undefined, limit: number): Promise<readonly TopUp[]>
   /** Credits the top-up once for each idempotency key. */
@@ -129,11 +135,12 @@ export function topUpStore(database: Database): TopUpStore {
       )
     },
 
-    async list(accountId) {
+    async list(accountId, { after, limit } = { after: undefined, limit: LISTED }) {
       const rows = await database.run(
         (sql) => sql<TopUpRow[]>`
           select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups where account_id = ${accountId}
-          order by created_at desc, id desc limit ${LISTED}`,
+            ${after === undefined ? sql`` : sql`and (created_at, id) < (select created_at, id from top_ups where id = ${after})`}
+          order by created_at desc, id desc limit ${limit}`,
         once,
       )
       return rows.map(toTopUp)

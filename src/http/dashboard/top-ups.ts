@@ -12,13 +12,14 @@ import {
   exactly,
   field,
   integer,
-  listOf,
   micro as microShape,
   oneOf,
   orNull,
+  pageOf,
   text,
   time,
 } from "../shapes.ts"
+import { pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
 export interface TopUpsDeps {
@@ -36,6 +37,11 @@ const AmountRp = Type.Integer({
     "bilangan bulat rupiah dari 10.000 sampai 100.000.000",
   ),
 })
+
+/** As many as were listed before there were pages. */
+const LISTED = 100
+const hundred = Type.Optional({ ...pageQuery.limit, default: LISTED })
+const TOP_UP_ID = /^top_[A-Za-z0-9_-]{1,40}$/
 
 const BreakdownShape = Type.Object(
   {
@@ -176,10 +182,16 @@ export const topUpsController = ({ topUps, store, refunds, authenticate }: TopUp
         {
           may: "books",
           tag: "Top-ups",
-          summary: { en: "The account's top-ups", id: "Isi saldo akun" },
-          answer: listOf(topUpShape),
+          summary: { en: "The account's top-ups, the newest first", id: "Isi saldo akun, dari yang terbaru" },
+          query: Type.Object({ ...pageQuery, limit: hundred }),
+          answer: pageOf(topUpShape),
         },
-        async ({ session }) => ({ data: (await store.list(session.accountId)).map(topUpSummary) }),
+        async ({ session, query: { cursor, limit = LISTED } }) => {
+          const page = readPage({ limit, ...(cursor !== undefined && { cursor }) }, [TOP_UP_ID])
+          if (page instanceof Failure) return page
+          const rows = await store.list(session.accountId, { after: page.after?.[0], limit: page.limit + 1 })
+          return pageJson(rows, page, { item: topUpSummary, placeOf: ({ id }) => [id] })
+        },
       ),
     )
     .get(

@@ -7,10 +7,10 @@ import type { Refunds } from "../../payments/refunds.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import type { AccountViews } from "../../store/operator/accounts.ts"
 import type { Refund, RefundStore } from "../../store/refunds.ts"
-import { Reason } from "../dashboard/page.ts"
+import { pageJson, type PageQuery, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { refundJson, refundShape } from "../dashboard/top-ups.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
-import { exactly, field, listOf, oneOf, orNull, text } from "../shapes.ts"
+import { exactly, field, oneOf, orNull, pageOf, text } from "../shapes.ts"
 import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
 
 export interface RefundsDeps {
@@ -51,6 +51,7 @@ const PaidOut = Type.Object({
   }),
   reason: Reason,
 })
+const REFUND_ID = /^ref_[A-Za-z0-9_-]{1,40}$/
 const WithReason = Type.Object({ reason: Reason })
 
 const OperatorRefund = Type.Intersect(
@@ -69,6 +70,12 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
   const operators = operatorBy(authenticate)
   const found = async (id: string) =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
+  const listed = async (of: Parameters<RefundStore["list"]>[0], query: PageQuery) => {
+    const page = readPage(query, [REFUND_ID])
+    if (page instanceof Failure) return page
+    const rows = await store.list(of, { after: page.after?.[0], limit: page.limit + 1 })
+    return pageJson(rows, page, { item: operatorRefundJson, placeOf: ({ id }) => [id] })
+  }
   return new Elysia({ name: "operator/refunds" })
     .get(
       ...operators(
@@ -80,9 +87,10 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
             en: "Refunds that are not paid out yet, the newest first",
             id: "Pengembalian dana yang belum dibayarkan, dari yang terbaru",
           },
-          answer: listOf(OperatorRefund),
+          query: Type.Object(pageQuery),
+          answer: pageOf(OperatorRefund),
         },
-        async () => ({ data: (await store.list("open")).map(operatorRefundJson) }),
+        async ({ query }) => await listed("open", query),
       ),
     )
     .get(
@@ -95,12 +103,12 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
             en: "What went back of an account, the newest first",
             id: "Apa yang dikembalikan dari sebuah akun, dari yang terbaru",
           },
-          answer: listOf(OperatorRefund),
+          query: Type.Object(pageQuery),
+          answer: pageOf(OperatorRefund),
         },
-        async ({ params }) => {
+        async ({ params, query }) => {
           const account = await found(params.id)
-          if (account instanceof Failure) return account
-          return { data: (await store.list({ accountId: account.id })).map(operatorRefundJson) }
+          return account instanceof Failure ? account : await listed({ accountId: account.id }, query)
         },
       ),
     )

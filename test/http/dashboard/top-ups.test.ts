@@ -261,6 +261,30 @@ describe("the list", () => {
     expect(json.data.map(({ id }: { id: string }) => id)).toEqual([second.id, topUp.id])
   })
 
+  test("is read to its first one, a page at a time, and not by a foreign place", async () => {
+    const person = await world.signUp()
+    await world.sql`
+      insert into top_ups (id, account_id, provider, balance_purchased_micro, service_fee_micro, payment_fee_micro,
+        network_fee_micro, qr_payload, expires_at, created_at)
+      select 'top_old_' || n || ${person.id.slice(4)}, ${person.id}, 'simulated', 10000000000, 0, 0, 0, 'x', now(), now() - interval '1 day'
+      from generate_series(101, 250) n`
+    const page = async (query: string) =>
+      (await world.call("GET", `/top-ups${query}`, { token: person.token })).json as {
+        data: { id: string }[]
+        next_cursor: string | null
+      }
+    const first = await page("")
+    const second = await page(`?cursor=${first.next_cursor}`)
+    expect([first.data.length, second.data.length, second.next_cursor]).toEqual([100, 50, null])
+    expect(new Set([...first.data, ...second.data].map(({ id }) => id)).size).toBe(150)
+    expect((await page("?limit=1")).data).toHaveLength(1)
+    const { token } = await opened()
+    const foreign = await world.call("GET", `/top-ups?cursor=${first.next_cursor}`, { token })
+    expect(foreign.json.data.map(({ id }: { id: string }) => id)).not.toContain(second.data[0]?.id)
+    const wrong = await world.call("GET", "/top-ups?cursor=x", { token })
+    expect([wrong.status, wrong.json.code]).toEqual([400, "request.invalid"])
+  })
+
   test("shows a foreign top-up no more than an unknown one", async () => {
     const { topUp } = await opened()
     const { token } = await world.signUp()

@@ -66,6 +66,28 @@ test("a top-up goes back, from under a gateway that has leased it, and its owner
   await reconcile(gateway.sql, { busy: true })
 })
 
+test("refunds that wait are all listed, a page at a time: the one that has waited longest too", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const oldest = (await refund(person, { top_up_id: topUp.id, amount_micro: RP })).json
+  await gateway.sql`
+    insert into refunds (id, account_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro,
+      claimed_micro, reason, status, created_at)
+    select 'ref_later_' || n, ${person.accountId}, 'refund', 'later ' || n, 1, 0, 0, 0, 'a test', 'booked', now() + n * interval '1 second'
+    from generate_series(1, 120) n`
+  for (const path of ["/operator/refunds", `/operator/accounts/${person.accountId}/refunds`]) {
+    const listed: string[] = []
+    for (let cursor: string | null | undefined; cursor !== null;) {
+      const { json } = await ask(`${path}?limit=50${cursor === undefined ? "" : `&cursor=${cursor}`}`)
+      listed.push(...json.data.map(({ id }: { id: string }) => id))
+      cursor = json.next_cursor
+    }
+    expect([listed.includes(oldest.id), new Set(listed).size]).toEqual([true, listed.length])
+    expect(listed.length).toBeGreaterThan(120)
+  }
+  await gateway.sql`delete from refunds where id like 'ref\\_later%'`
+})
+
 test("what is left goes back once an account is closed, to the last micro, and by hand", async () => {
   const person = await gateway.person(12_345)
   const { key } = await gateway.key(person)

@@ -14,7 +14,7 @@ import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } f
 import { useAccountText } from "./account-text.ts"
 import { AccountTags } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
-import { RefundDialog, Refunds, refundsQuery } from "./refunds.tsx"
+import { RefundDialog, Refunds, useRefunds } from "./refunds.tsx"
 import { useRefundsText } from "./refunds-text.ts"
 import { AccountTopUps, useAccountTopUps } from "./top-ups.tsx"
 
@@ -24,7 +24,7 @@ export default function AccountPage() {
   const { data, error, refetch } = useQuery(accountQuery(id))
   // Asked for at once; shown below.
   useTransfers(id)
-  useQuery(refundsQuery(id))
+  useRefunds(id)
   useAccountTopUps(id)
   if (data !== undefined) return <Account account={data} />
   const waiting = error ? <ErrorState error={error} retry={refetch} /> : <Skeleton lines={8} />

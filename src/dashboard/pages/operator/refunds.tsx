@@ -1,5 +1,4 @@
 /** Money back on an account's page: what went back, what is still to be paid out, and the dialogs that do it. */
-import { queryOptions, useQuery } from "@tanstack/react-query"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { Choice, SelectField, TextField } from "../../components/form.tsx"
@@ -10,15 +9,16 @@ import { Money, Tag, type Tone } from "../../components/values.tsx"
 import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
 import { amountIn, parseRupiah } from "../../i18n/figures.ts"
 import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
-import { RoleButton } from "./frame.tsx"
+import { at, RoleButton, useList } from "./frame.tsx"
 import { useRefundsText } from "./refunds-text.ts"
 
-export const refundsQuery = (accountId: string) =>
-  queryOptions({
-    queryKey: ["operator", "refunds", accountId],
-    queryFn: async () => (await unwrap(api.operator.accounts({ id: accountId }).refunds.get())).data,
-  })
-type Refund = Awaited<ReturnType<NonNullable<ReturnType<typeof refundsQuery>["queryFn"]>>>[number]
+const refundsPage = (accountId: string, cursor: string | undefined) =>
+  unwrap(api.operator.accounts({ id: accountId }).refunds.get({ query: at(cursor) }))
+type Refund = Awaited<ReturnType<typeof refundsPage>>["data"][number]
+
+/** The list of what went back of an account. */
+export const useRefunds = (accountId: string) =>
+  useList(["refunds", accountId], (cursor) => refundsPage(accountId, cursor))
 
 const TONES: Readonly<Record<Refund["status"], Tone>> = {
   booked: "warn",
@@ -30,17 +30,15 @@ const TONES: Readonly<Record<Refund["status"], Tone>> = {
 /** What went back of an account, with what can be done about what is not paid out. */
 export function Refunds({ accountId }: { readonly accountId: string }) {
   const text = useRefundsText()
-  const { data, error, refetch } = useQuery(refundsQuery(accountId))
+  const { table } = useRefunds(accountId)
   const [acting, setActing] = useState<{ readonly refund: Refund; readonly act: Act }>()
   return (
     <Card title={text.refunds} flush>
       <DataTable
         caption={text.refunds}
         columns={useColumns((refund, act) => setActing({ refund, act }))}
-        rows={data}
+        {...table}
         rowKey={({ id }) => id}
-        error={error}
-        retry={refetch}
         empty={text.none}
       />
       {acting !== undefined && <RefundActDialog {...acting} onClose={() => setActing(undefined)} />}

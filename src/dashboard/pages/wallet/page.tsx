@@ -1,5 +1,5 @@
 /** The balance, a form to top it up, payments to be made, and past top-ups. */
-import { keepPreviousData, useQuery, useQueryClient } from "@tanstack/react-query"
+import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Clock, QrCode, ReceiptText } from "lucide-react"
 import { type FormEvent, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
@@ -37,7 +37,7 @@ export default function WalletPage() {
   // Asked for at once; shown in the form.
   useQuery({ ...quoteQuery(requestedRp(search.get("amount"))), enabled: may("pay") })
   // A payment that can still be made stands above all else.
-  if (useQuery(topUpsQuery).isPending) {
+  if (useInfiniteQuery(topUpsQuery).isPending) {
     return (
       <Page title={text.title} intro={text.intro} actions={actions}>
         <Skeleton lines={16} />
@@ -70,8 +70,8 @@ export default function WalletPage() {
 function Pending() {
   const text = useWalletText()
   const format = useFormat()
-  const { data: topUps = [] } = useQuery(topUpsQuery)
-  const pending = topUps.filter(({ status }) => status === "pending")
+  const { data: topUps } = useInfiniteQuery(topUpsQuery)
+  const pending = (topUps?.pages[0]?.data ?? []).filter(({ status }) => status === "pending")
   if (pending.length === 0) return null
   return (
     <ul className="pending-top-ups" aria-label={text.pending}>
@@ -211,7 +211,7 @@ function History() {
   const format = useFormat()
   const methodName = useMethodName()
   const [, navigate] = useLocation()
-  const topUps = useQuery(topUpsQuery)
+  const topUps = useInfiniteQuery(topUpsQuery)
   const { columns: heads } = text
   const columns: Column<ListedTopUp>[] = [
     { id: "time", head: heads.time, names: true, cell: (topUp) => format.dateTime(topUp.created_at) },
@@ -235,10 +235,11 @@ function History() {
       <DataTable
         caption={text.history}
         columns={columns}
-        rows={topUps.data}
+        rows={topUps.data?.pages.flatMap(({ data }) => data)}
         rowKey={({ id }) => id}
         error={topUps.error}
         retry={topUps.refetch}
+        more={topUps.hasNextPage ? { load: () => void topUps.fetchNextPage(), busy: topUps.isFetching } : undefined}
         onOpen={({ id }) => navigate(`/wallet/${id}`)}
         empty={
           <EmptyState icon={<ReceiptText />} title={text.none}>

@@ -1,5 +1,5 @@
 /** The queries and changes of the wallet, and the parts of a top-up that several pages show: status, method, costs. */
-import { queryOptions } from "@tanstack/react-query"
+import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
@@ -12,11 +12,17 @@ export const LARGEST_RP = 100_000_000
 /** A payment whose event is missed is seen after this time at the latest. */
 const POLL_MS = 5_000
 
-export const topUpsQuery = queryOptions({
+const topUpsPage = (cursor: string | undefined) =>
+  unwrap(api["top-ups"].get({ query: cursor === undefined ? {} : { cursor } }))
+export type ListedTopUp = Awaited<ReturnType<typeof topUpsPage>>["data"][number]
+
+/** A page at a time; what can still be paid is in the first. */
+export const topUpsQuery = infiniteQueryOptions({
   queryKey: ["top-ups"],
-  queryFn: async () => (await unwrap(api["top-ups"].get())).data,
+  queryFn: ({ pageParam }) => topUpsPage(pageParam),
+  initialPageParam: undefined as string | undefined,
+  getNextPageParam: (page) => page.next_cursor ?? undefined,
 })
-export type ListedTopUp = Awaited<ReturnType<NonNullable<typeof topUpsQuery.queryFn>>>[number]
 type Breakdown = ListedTopUp["breakdown"]
 
 export const topUpQuery = (id: string) =>
