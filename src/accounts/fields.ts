@@ -18,7 +18,7 @@ import { networkOf, type PasswordThrottle } from "./rate-limits.ts"
  * brackets, which end an address in a mail's head: `<ana@example.com` would be sent to `ana@example.com`, and be another account.
  */
 export const Email = Type.RegExp(
-  /^(?=[^]{3,254}$)[^\s@\p{Cc}<>]{1,64}@[^\s@.\p{Cc}<>()[\],;:"\\]+(?:\.[^\s@.\p{Cc}<>()[\],;:"\\]+)+$/u,
+  /^(?=[^]{3,254}$)[^\s@\p{Cc}\p{Cs}<>]{1,64}@[^\s@.\p{Cc}\p{Cs}<>()[\],;:"\\]+(?:\.[^\s@.\p{Cc}\p{Cs}<>()[\],;:"\\]+)+$/u,
   { description: "an e-mail address of at most 254 characters" },
 )
 
@@ -33,13 +33,14 @@ export const NewPassword = Type.RegExp(/^[^]{10,256}$/u, { description: "a strin
 /** A password to compare: any string, since what cannot be one is merely wrong. */
 export const SomePassword = Type.String({ description: "a string" })
 
-/** To whom receipts are made out. */
-export const BuyerName = Type.RegExp(/^(?=[^]{1,200}$)(?=.*\S)[^\p{Cc}\u2028\u2029]+$/u, {
+/** To whom receipts are made out, which are not changed once they are issued: at least a letter, a digit or a sign is to be seen. */
+export const BuyerName = Type.RegExp(/^(?=[^]{1,200}$)(?=.*[\p{L}\p{N}\p{P}\p{S}])[^\p{Cc}\p{Cs}\u2028\u2029]+$/u, {
   description: "a name of 1 to 200 characters on one line",
 })
-export const BuyerAddress = Type.RegExp(/^(?=[^]{1,500}$)(?=[^]*\S)(?:[^\p{Cc}\u2028\u2029]+(?:\n|$)){1,6}$/u, {
-  description: "an address of at most 500 characters and 6 lines",
-})
+export const BuyerAddress = Type.RegExp(
+  /^(?=[^]{1,500}$)(?=[^]*[\p{L}\p{N}\p{P}\p{S}])(?:[^\p{Cc}\p{Cs}\u2028\u2029]+(?:\n|$)){1,6}$/u,
+  { description: "an address of at most 500 characters and 6 lines" },
+)
 export const Npwp = Type.String({
   pattern: NPWP,
   description: "an NPWP of 15 or 16 digits, such as 01.234.567.8-901.000",
