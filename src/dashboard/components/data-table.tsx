@@ -29,6 +29,13 @@ export interface Sorting {
   readonly down: boolean
 }
 
+/** Given when there are more rows: loads them, and says whether they are loading, or could not be had. */
+export interface More {
+  readonly load: () => unknown
+  readonly busy: boolean
+  readonly error?: unknown
+}
+
 interface DataTableProps<Row> {
   /** The table's name, for screen readers. */
   readonly caption: string
@@ -39,8 +46,7 @@ interface DataTableProps<Row> {
   readonly error?: unknown
   readonly retry?: () => unknown
   readonly empty: ReactNode
-  /** Given when there are more rows: loads them, and says whether they are loading. */
-  readonly more?: { readonly load: () => unknown; readonly busy: boolean } | undefined
+  readonly more?: More | undefined
   readonly sorting?: Sorting
   readonly onSort?: (sorting: Sorting) => void
   /** Opens a row, by a press on its name. */
@@ -74,6 +80,7 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
         </tbody>
       </table>
       {error ? <ErrorState error={error} {...(retry && { retry })} /> : null}
+      {more?.error ? <ErrorState error={more.error} /> : null}
       {more !== undefined && (
         <div className="data-table-more">
           <Button onClick={() => void more.load()} busy={more.busy}>

@@ -1,5 +1,6 @@
 /** The profit page, whose sums are summed again here from the records; exchange rates; and a price that is tried before it is saved. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import type { Route } from "playwright-core"
 import { formatRupiah } from "../../../src/dashboard/i18n/figures.ts"
 import type { Person } from "../../gateway/harness.ts"
 import { eventually, everyLook } from "../harness.ts"
@@ -122,6 +123,40 @@ test("a long breakdown begins with a hundred rows, and shows the rest when it is
     await visit.page.getByRole("button", { name: "Load more" }).click()
     await shownRows(500)
     await visit.page.getByText("There are more rows; the CSV has all of them.").waitFor()
+  } finally {
+    await sql`delete from profit_hours where account_id = 'acc_none'`
+  }
+})
+
+const refuse = (route: Route) =>
+  route.fulfill({
+    status: 400,
+    json: { error: "It broke.", code: "request.invalid", type: "invalid", request_id: "req_1", retryable: false },
+  })
+
+test("where the rest of a breakdown could not be had, its rows stay, and the button asks again", async () => {
+  const { sql } = world.gateway
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  const table = page.getByRole("table", { name: "Breakdown" })
+  const shownRows = (count: number) =>
+    eventually(async () => expect(await table.getByRole("rowheader").count()).toBe(count))
+  const rest = /\/operator\/profit\?.*limit=500/
+  try {
+    await sql`
+      insert into profit_hours
+      select date_trunc('hour', now(), 'UTC'), 'acc_none', 'panjang-' || n, 'p/k/1', 'ok', 1, 1, 1, 0, 0, 10, 0, n, 0, 0, 0, 0
+      from generate_series(1, 150) n on conflict do nothing`
+    await page.route(rest, refuse)
+    await visit.open("/operator/profit?by=model")
+    await shownRows(100)
+    await page.getByRole("button", { name: "Load more" }).click()
+    await page.getByText("It broke.").waitFor()
+    await shownRows(100)
+    await page.unroute(rest)
+    await page.getByRole("button", { name: "Load more" }).click()
+    await shownRows(154)
+    expect(await page.getByRole("alert").count()).toBe(0)
   } finally {
     await sql`delete from profit_hours where account_id = 'acc_none'`
   }

@@ -1,12 +1,12 @@
 /** What calls brought and what they cost: the margin, what leaked of it, and where calls are sold under their cost. */
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Download, TrendingDown } from "lucide-react"
 import { useState } from "react"
 import { Link, useSearchParams } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink } from "../../components/button.tsx"
 import { Choice } from "../../components/form.tsx"
-import { type Column, DataTable } from "../../components/data-table.tsx"
+import { type Column, DataTable, type More } from "../../components/data-table.tsx"
 import { DateRange } from "../../components/date-field.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
@@ -24,7 +24,6 @@ const [ROWS, MOST_ROWS] = [100, 500]
 /** What the profit page divides by. */
 const profitGroups = ["day", "model", "member", "account"] as const
 type ProfitGroup = (typeof profitGroups)[number]
-
 const leaks = ["usage_missing", "failed", "retries", "rerouted", "searches", "voided"] as const
 
 type Margin = Pick<ProfitView["total"], "revenue_micro" | "margin_micro" | "unknown_cost">
@@ -55,14 +54,15 @@ export default function ProfitPage() {
   const question = questionOf(days, groupBy, splitBy)
   const address = `/operator/profit/export.csv?${new URLSearchParams(question)}`
   const [loaded, setLoaded] = useState("")
-  const limit = loaded === address ? MOST_ROWS : ROWS
-  const { data: profit, error, refetch } = useQuery(profitQuery(question, limit))
-  const client = useQueryClient()
-  const load = () => client.prefetchQuery(profitQuery(question, MOST_ROWS)).then(() => setLoaded(address))
-  const rest = useMutation({ mutationFn: load })
-  const more = limit < MOST_ROWS && profit?.truncated === true ? { load: rest.mutate, busy: rest.isPending } : undefined
-  // Asked for at once; shown below.
-  useQuery(ratesQuery)
+  const isAsked = loaded === address
+  const long = useQuery({ ...profitQuery(question, MOST_ROWS), enabled: isAsked })
+  const whole = isAsked ? long.data : undefined
+  const { data: short, error, refetch } = useQuery({ ...profitQuery(question, ROWS), enabled: whole === undefined })
+  const profit = whole ?? short
+  const load = () => (isAsked ? long.refetch() : setLoaded(address))
+  const hasMore = whole === undefined && short?.truncated === true
+  const more = hasMore ? { load, busy: isAsked && long.isFetching, error: isAsked && long.error } : undefined
+  useQuery(ratesQuery) // Asked for at once; shown below.
   return (
     <OperatorPage
       title={text.title}
@@ -186,7 +186,7 @@ interface BreakdownProps {
   readonly groupBy: ProfitGroup
   readonly splitBy: ProfitGroup | undefined
   readonly divide: (by: ProfitGroup, and: ProfitGroup | undefined) => void
-  readonly more: { readonly load: () => void; readonly busy: boolean } | undefined
+  readonly more: More | undefined
 }
 
 /** The sums, divided by one thing and then by another. */
