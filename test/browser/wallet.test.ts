@@ -139,6 +139,29 @@ test("what a top-up costs is shown before there is one, for a preset and for an 
   expect(data).toEqual([])
 })
 
+test("what an amount costs is asked for once it is written, and what another costs is never shown", async () => {
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  await visit.open("/wallet?amount=50000")
+  await page.getByRole("button", { name: "Pay Rp\u00A051,350 with QRIS" }).waitFor()
+  const asked: string[] = []
+  const { promise: answered, resolve: answer } = Promise.withResolvers<undefined>()
+  await page.route("**/top-ups/quote?*", async (route) => {
+    asked.push(new URL(route.request().url()).search)
+    await answered
+    return route.continue()
+  })
+  const field = page.getByLabel("Another amount")
+  await field.fill("")
+  await field.pressSequentially("1234567", { delay: 20 })
+  await eventually(async () => expect(asked).not.toEqual([]))
+  expect(await breakdown(visit)).toEqual([])
+  await page.getByRole("button", { name: "Pay with QRIS" }).waitFor()
+  answer(undefined)
+  await page.getByRole("button", { name: "Pay Rp\u00A01,244,209 with QRIS" }).waitFor()
+  expect(asked).toEqual(["?amount_rp=1234567"])
+})
+
 test.each([
   ["9,999", "Rp 10,000 at least."],
   ["100,000,001", "Rp 100,000,000 at most."],

@@ -1,7 +1,7 @@
 /** The balance, a form to top it up, payments to be made, and past top-ups. */
-import { keepPreviousData, useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query"
+import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query"
 import { Clock, QrCode, ReceiptText } from "lucide-react"
-import { type FormEvent, useState } from "react"
+import { type FormEvent, useEffect, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
 import { useChange } from "../../api/queries.ts"
 import { ApiFailure } from "../../api/client.ts"
@@ -123,11 +123,7 @@ function TopUpForm() {
   // An error is shown when the field is left, and not while somebody types.
   const [left, setLeft] = useState(false)
   const amount = read(typed, language)
-  const quote = useQuery({
-    ...quoteQuery(typeof amount === "number" ? amount : 0),
-    enabled: typeof amount === "number",
-    placeholderData: keepPreviousData,
-  })
+  const quote = useQuote(amount)
   const open = useChange({
     mutationFn: openTopUp,
     onSuccess: (topUp) => {
@@ -142,7 +138,6 @@ function TopUpForm() {
     setLeft(true)
     if (typeof amount === "number" && !open.isPending) open.mutate(amount)
   }
-  const settled = typeof amount === "number" && !quote.isPlaceholderData ? quote.data : undefined
   return (
     <Card title={text.topUp}>
       <form className="top-up-form" onSubmit={submit} noValidate>
@@ -179,17 +174,35 @@ function TopUpForm() {
         </div>
         <section className="top-up-cost" aria-label={text.breakdown}>
           <h3>{text.breakdown}</h3>
-          {typeof amount === "number" && quote.data !== undefined && <BreakdownLines breakdown={quote.data} />}
-          {quote.data === undefined && quote.isFetching && <Skeleton lines={5} />}
+          {quote.data !== undefined && <BreakdownLines breakdown={quote.data} />}
+          {quote.isAwaited && <Skeleton lines={5} />}
           {quote.error !== null && <PaymentError error={quote.error} retry={quote.refetch} />}
-          {open.error !== null && <PaymentError error={open.error} />}
+          {open.error !== null && open.variables === amount && <PaymentError error={open.error} />}
           <Button type="submit" kind="primary" icon={<QrCode />} busy={open.isPending}>
-            {settled === undefined ? text.payAny : text.pay(format.rupiah(settled.total_micro))}
+            {quote.data === undefined ? text.payAny : text.pay(format.rupiah(quote.data.total_micro))}
           </Button>
         </section>
       </form>
     </Card>
   )
+}
+
+/** Somebody who types pauses for less. */
+const TYPING_MS = 250
+
+/** What an amount costs, once it has been left as it is for a moment. Never what another one costs. */
+function useQuote(amount: Reading) {
+  const [asked, setAsked] = useState(amount)
+  useEffect(() => {
+    const settling = setTimeout(() => setAsked(amount), TYPING_MS)
+    return () => clearTimeout(settling)
+  }, [amount])
+  const isAmount = typeof amount === "number"
+  const { data, error, refetch } = useQuery({
+    ...quoteQuery(isAmount ? amount : 0),
+    enabled: amount === asked && isAmount,
+  })
+  return { data, error, refetch, isAwaited: isAmount && data === undefined && error === null }
 }
 
 /** A valid amount that is refused exceeds what the payment provider takes at once. */
