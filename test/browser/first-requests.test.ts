@@ -80,3 +80,29 @@ test("the account is asked for before the code of the page, in whose queue it wo
   expect(asked.indexOf(main ?? "")).toBeLessThan(asked.indexOf("/account"))
   expect(asked.indexOf("/account")).toBeLessThan(asked.indexOf(chunks[0] ?? ""))
 })
+
+test("a page asks once what the account's breaker says, also where the answer is sooner than the connection", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  const asked: string[] = []
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname))
+  await page.route("**/events", async (route) => {
+    await Bun.sleep(300)
+    return route.continue()
+  })
+  await visit.open("/wallet")
+  await page.getByText("Live", { exact: true }).first().waitFor()
+  // Longer than what is out of date is left so (`api/live.ts`).
+  await page.waitForTimeout(2_000)
+  expect(asked.filter((path) => path === "/account/breaker")).toHaveLength(1)
+})
+
+test("where there is no connection to follow the account by, its pause is told all the same", async () => {
+  const paused = await world.gateway.person(100_000)
+  await world.gateway.sql`update accounts set paused_at = now() where id = ${paused.accountId}`
+  await using visit = await world.visit({ person: paused })
+  // Something between answers nothing, and does not fail either.
+  await visit.page.route("**/events", () => new Promise(() => {}))
+  await visit.open("/wallet")
+  await visit.page.getByText(/All keys are paused since/).waitFor({ timeout: 10_000 })
+})

@@ -3,10 +3,11 @@
  * not too often. A tab in the background has no connection: a browser opens at most six to a host, and a seventh tab would wait for
  * ever. Whether there is a connection is shown on every page.
  */
-import { type QueryClient, useQueryClient } from "@tanstack/react-query"
+import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useSyncExternalStore } from "react"
 import type { LiveBalance } from "../../http/events.ts"
-import { accountQuery } from "./queries.ts"
+import { useLate } from "../components/feedback.tsx"
+import { accountQuery, breakerQuery } from "./queries.ts"
 
 /** The shortest time between two refetches of a list; sums are larger queries and wait longer. */
 const SETTLE_DOWN_MS = 1_000
@@ -52,6 +53,20 @@ const watch = (watcher: () => void) => {
 }
 
 export const useConnection = (): ConnectionState => useSyncExternalStore(watch, () => state)
+
+/** Milliseconds. */
+const OPENS_WITHIN_MS = 1_000
+
+/**
+ * The account's breaker, on every page. It is asked for when the page follows its account, or cannot for now: events before are
+ * lost, so what was told before would have to be asked for again.
+ */
+export function useBreaker(isSignedIn: boolean) {
+  const { connection, isLost } = useConnection()
+  const isOpening = connection === "connecting" && !isLost
+  const isLate = useLate(isOpening, OPENS_WITHIN_MS)
+  return useQuery({ ...breakerQuery, enabled: isSignedIn && (!isOpening || isLate) })
+}
 
 /** Renders nothing. Keeps queries fresh while somebody is signed in. */
 export function Live() {

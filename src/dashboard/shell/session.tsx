@@ -10,6 +10,7 @@ import { createContext, type ReactNode, useCallback, useContext, useEffect, useM
 import { Link } from "wouter"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations } from "../api/browser.ts"
+import { useBreaker } from "../api/live.ts"
 import { type Account, accountQuery, breakerQuery, lookAt, membershipsQuery, useChange } from "../api/queries.ts"
 import { useToasts } from "../components/feedback.tsx"
 import { useBreakerText } from "../components/spending.tsx"
@@ -243,7 +244,7 @@ export function AccountPaused() {
   const client = useQueryClient()
   const { account } = useSession()
   const may = useMay()
-  const { data } = useQuery({ ...breakerQuery, enabled: account !== undefined })
+  const { data } = useBreaker(account !== undefined)
   const resume = useChange({
     mutationFn: () => unwrap(api.account.breaker.resume.post()),
     onSuccess: () => client.invalidateQueries(breakerQuery),
@@ -270,7 +271,7 @@ export function Unusual() {
   const client = useQueryClient()
   const { account } = useSession()
   const may = useMay()
-  const { data } = useQuery({ ...breakerQuery, enabled: account !== undefined })
+  const { data } = useBreaker(account !== undefined)
   const dismiss = useChange({
     mutationFn: () => unwrap(api.account.breaker.dismiss.post()),
     onSuccess: () => client.invalidateQueries(breakerQuery),
