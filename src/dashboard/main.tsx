@@ -1,6 +1,6 @@
 /** The whole dashboard: session, language, page, and the frame without navigation of the pages for visitors. */
 import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query"
-import { type ComponentType, type ReactNode, StrictMode, useEffect } from "react"
+import { type ComponentType, type ReactNode, type Ref, StrictMode, useEffect, useRef } from "react"
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
@@ -97,8 +97,19 @@ function Frame() {
   const [path] = useLocation()
   const isBare = pages.some((page) => (page.access === "visitor" || page.bare) && page.path === path)
   const Around = isBare ? BareFrame : Shell
+  const main = useRef<HTMLElement>(null)
+  const arrived = useRef(path)
+  // A new page starts at its top, as after any page load. Also where the frame is another one: after a sign-up or a sign-out.
+  useEffect(() => {
+    if (arrived.current === path) return
+    arrived.current = path
+    window.scrollTo(0, 0)
+    // A form for visitors begins in its first field.
+    const isWritten = isBare && main.current?.contains(document.activeElement) === true
+    if (!isWritten) main.current?.focus({ preventScroll: true })
+  }, [path, isBare])
   const page = (
-    <Around>
+    <Around main={main}>
       <CrashBoundary place={path}>
         <AtAddress of={Admitted} otherwise={<NotFound />} />
       </CrashBoundary>
@@ -219,8 +230,13 @@ createRoot(root).render(
   </StrictMode>,
 )
 
+interface BareFrameProps {
+  readonly main: Ref<HTMLElement>
+  readonly children: ReactNode
+}
+
 /** The frame of the sign-in and sign-up pages: no navigation, just the one thing to do. */
-function BareFrame({ children }: { readonly children: ReactNode }) {
+function BareFrame({ main, children }: BareFrameProps) {
   const text = useShellText()
   const { language } = useLanguage()
   return (
@@ -235,7 +251,9 @@ function BareFrame({ children }: { readonly children: ReactNode }) {
           <a href={`/docs?lang=${language}`}>{text.apiReference}</a>
         </nav>
       </header>
-      <main>{children}</main>
+      <main ref={main} tabIndex={-1}>
+        {children}
+      </main>
       <footer className="bare-foot">
         <LegalLinks />
         <LanguageSwitch />

@@ -70,13 +70,16 @@ test("a new account is signed in at once, at home where its owner is, and can co
   expect(await (await changed).json()).toMatchObject({ language: "en", time_zone: "Asia/Jayapura" })
   await visit.page.getByRole("heading", { name: "Home" }).waitFor()
   await visit.page.getByText("First steps").waitFor()
+  await visit.page.locator("main:focus").waitFor()
   await visit.page.reload()
   await visit.page.getByRole("heading", { name: "Home" }).waitFor()
 
   await signOut(visit)
   await visit.page.getByRole("heading", { name: "Sign in" }).waitFor()
+  await visit.page.locator("input[type=email]:focus").waitFor()
   await signIn(visit, email)
   await visit.page.getByRole("heading", { name: "Home" }).waitFor()
+  await visit.page.locator("main:focus").waitFor()
   await visit.page.getByRole("button", { name: `Account: ${email}` }).waitFor()
 })
 

@@ -1,7 +1,7 @@
 /** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
 import { Check, CircleUser, Ellipsis, FileCode, LogOut, Users, Wallet } from "lucide-react"
 import { useQuery } from "@tanstack/react-query"
-import { type ReactNode, useEffect, useRef } from "react"
+import type { ReactNode, RefObject } from "react"
 import { Link, useLocation, useRoute } from "wouter"
 import { useConnection } from "../api/live.ts"
 import { membershipsQuery } from "../api/queries.ts"
@@ -15,18 +15,14 @@ import { useLanguage } from "../i18n/language.tsx"
 import { useSession, useSwitch } from "./session.tsx"
 import { useRoleText, useShellText } from "./text.ts"
 
-export function Shell({ children }: { readonly children: ReactNode }) {
+interface ShellProps {
+  /** What has the focus when a page has come. */
+  readonly main: RefObject<HTMLElement | null>
+  readonly children: ReactNode
+}
+
+export function Shell({ main, children }: ShellProps) {
   const text = useShellText()
-  const main = useRef<HTMLElement>(null)
-  const [path] = useLocation()
-  const arrived = useRef(path)
-  // A new page starts at its top, as after any page load.
-  useEffect(() => {
-    if (arrived.current === path) return
-    arrived.current = path
-    window.scrollTo(0, 0)
-    main.current?.focus({ preventScroll: true })
-  }, [path])
   return (
     <div className="shell">
       <a
