@@ -28,7 +28,11 @@ const client: QueryClient = new QueryClient({
     },
   }),
   mutationCache: new MutationCache({ onError: onAuthError }),
-  defaultOptions: { queries: { staleTime: 5_000, retry: mayRetry } },
+  defaultOptions: {
+    queries: { staleTime: 5_000, retry: mayRetry },
+    // Offline a change fails now. It is not carried out later, when nobody thinks of it any more.
+    mutations: { networkMode: "always" },
+  },
 })
 
 // Before the code of the page, because all else waits for it and a browser asks for six things at a time.
