@@ -128,6 +128,32 @@ test("a long breakdown begins with a hundred rows, and shows the rest when it is
   }
 })
 
+test("the choice by which sums are divided keeps the focus while others come, and rows of another division are not shown", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open("/operator/profit")
+  const table = page.getByRole("table", { name: "Breakdown" })
+  await table.waitFor()
+  const { promise: answered, resolve: answer } = Promise.withResolvers<undefined>()
+  await page.route(/\/operator\/profit\?.*group_by=model/, async (route) => {
+    await answered
+    return route.continue()
+  })
+  await page.getByRole("group", { name: "By", exact: true }).getByRole("radio", { name: "Day" }).focus()
+  await page.keyboard.press("ArrowRight")
+  await page.waitForURL(/by=model/)
+  await table.waitFor({ state: "detached" })
+  const figure = page.locator(".stat").filter({ hasText: "Revenue" }).locator(".stat-value").first()
+  expect(await figure.innerText()).toBe(shown((await summed()).revenue))
+  answer(undefined)
+  await table.getByRole("row", { name: cheap }).waitFor()
+  const focused = () => page.evaluate(() => document.activeElement?.closest("label")?.textContent)
+  expect(await focused()).toBe("Model")
+  await page.keyboard.press("ArrowRight")
+  await page.waitForURL(/by=member/)
+  await eventually(async () => expect(await focused()).toBe("Backend"))
+})
+
 const refuse = (route: Route) =>
   route.fulfill({
     status: 400,

@@ -224,3 +224,27 @@ export function useDays(): { readonly days: Days; readonly today: string; readon
   )
   return { days, today, choose }
 }
+
+/** What the profit page divides by. */
+export const profitGroups = ["day", "model", "member", "account"] as const
+export type ProfitGroup = (typeof profitGroups)[number]
+
+/** How the sums are divided, as the page's address says. */
+export function useDivision() {
+  const [query, setQuery] = useSearchParams()
+  const known = (name: string) => profitGroups.find((one) => one === query.get(name))
+  const [groupBy = "day", split] = ["by", "and"].map(known)
+  const splitBy = split === groupBy ? undefined : split
+  const choose = (by: ProfitGroup, and: ProfitGroup | undefined) =>
+    setQuery(
+      (now) => {
+        const next = new URLSearchParams(now)
+        next.set("by", by)
+        if (and === undefined) next.delete("and")
+        else next.set("and", and)
+        return next
+      },
+      { replace: true },
+    )
+  return { groupBy, splitBy, choose }
+}

@@ -2,7 +2,7 @@
 import { queryOptions, useQuery } from "@tanstack/react-query"
 import { Download, TrendingDown } from "lucide-react"
 import { useState } from "react"
-import { Link, useSearchParams } from "wouter"
+import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { DownloadLink } from "../../components/button.tsx"
 import { Choice } from "../../components/form.tsx"
@@ -14,16 +14,13 @@ import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import type { Days } from "../../i18n/figures.ts"
 import { ExchangeRates, ratesQuery } from "./exchange-rates.tsx"
-import { OperatorPage, useDays } from "./frame.tsx"
+import { OperatorPage, type ProfitGroup, profitGroups, useDays, useDivision } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
 /** Rows of a list that are shown at first, and when somebody asks for more of this list, which its address names. */
 const [ROWS, MOST_ROWS] = [100, 500]
 
-/** What the profit page divides by. */
-const profitGroups = ["day", "model", "member", "account"] as const
-type ProfitGroup = (typeof profitGroups)[number]
 const leaks = ["usage_missing", "failed", "retries", "rerouted", "searches", "voided"] as const
 
 type Margin = Pick<ProfitView["total"], "revenue_micro" | "margin_micro" | "unknown_cost">
@@ -32,9 +29,11 @@ type Margin = Pick<ProfitView["total"], "revenue_micro" | "margin_micro" | "unkn
 const shareOf = (sum: Margin): number | undefined =>
   sum.revenue_micro === 0 || sum.unknown_cost > 0 ? undefined : sum.margin_micro / sum.revenue_micro
 
+const daysOf = ({ from, to }: Days) => `${from} ${to}`
+
 const profitQuery = (question: ReturnType<typeof questionOf>, limit: number) =>
   queryOptions({
-    queryKey: ["operator", "profit", question, limit],
+    queryKey: ["operator", "profit", daysOf(question), question, limit],
     queryFn: () => unwrap(api.operator.profit.get({ query: { ...question, limit } })),
     refetchInterval: FOLLOW_MS,
   })
@@ -57,12 +56,22 @@ export default function ProfitPage() {
   const isAsked = loaded === address
   const long = useQuery({ ...profitQuery(question, MOST_ROWS), enabled: isAsked })
   const whole = isAsked ? long.data : undefined
-  const { data: short, error, refetch } = useQuery({ ...profitQuery(question, ROWS), enabled: whole === undefined })
+  // Of other groups of the same days all stays but the rows: also what was pressed, which has the focus.
+  const {
+    data: short,
+    error,
+    refetch,
+  } = useQuery({
+    ...profitQuery(question, ROWS),
+    enabled: whole === undefined,
+    placeholderData: (before, of) => (of?.queryKey[2] === daysOf(days) ? before : undefined),
+  })
   const profit = whole ?? short
   const load = () => (isAsked ? long.refetch() : setLoaded(address))
   const hasMore = whole === undefined && short?.truncated === true
   const more = hasMore ? { load, busy: isAsked && long.isFetching, error: isAsked && long.error } : undefined
-  useQuery(ratesQuery) // Asked for at once; shown below.
+  // Asked for at once; shown below.
+  useQuery(ratesQuery)
   return (
     <OperatorPage
       title={text.title}
@@ -89,26 +98,6 @@ export default function ProfitPage() {
       {(profit !== undefined || error !== null) && <ExchangeRates />}
     </OperatorPage>
   )
-}
-
-/** How the sums are divided, as the page's address says. */
-function useDivision() {
-  const [query, setQuery] = useSearchParams()
-  const known = (name: string) => profitGroups.find((one) => one === query.get(name))
-  const [groupBy = "day", split] = ["by", "and"].map(known)
-  const splitBy = split === groupBy ? undefined : split
-  const choose = (by: ProfitGroup, and: ProfitGroup | undefined) =>
-    setQuery(
-      (now) => {
-        const next = new URLSearchParams(now)
-        next.set("by", by)
-        if (and === undefined) next.delete("and")
-        else next.set("and", and)
-        return next
-      },
-      { replace: true },
-    )
-  return { groupBy, splitBy, choose }
 }
 
 function Figures({ profit: { total } }: { readonly profit: ProfitView }) {
@@ -193,6 +182,7 @@ interface BreakdownProps {
 function Breakdown({ profit, groupBy, splitBy, divide, more }: BreakdownProps) {
   const text = useProfitText()
   const columns = useColumns(groupBy, splitBy)
+  const isHere = profit.group_by === groupBy && (profit.split_by ?? undefined) === splitBy
   return (
     <Card title={text.division} flush>
       <div className="operator-absorbed">
@@ -214,12 +204,12 @@ function Breakdown({ profit, groupBy, splitBy, divide, more }: BreakdownProps) {
       <DataTable
         caption={text.division}
         columns={columns}
-        rows={profit.data}
+        rows={isHere ? profit.data : undefined}
         rowKey={({ group, split = null }) => `${group} ${split}`}
         empty={text.nothing}
         more={more}
       />
-      {profit.truncated && more === undefined && <p className="operator-foot">{text.truncated}</p>}
+      {isHere && profit.truncated && more === undefined && <p className="operator-foot">{text.truncated}</p>}
     </Card>
   )
 }
