@@ -289,6 +289,26 @@ test("a top-up that no code could be made for says that nothing was charged", as
   expect(await visit.page.getByLabel("Another amount").inputValue()).toBe("30,000")
 })
 
+test("where top-ups could not be had, it is told once, and an amount that is being written stays", async () => {
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  let asked = 0
+  await page.route(/\/top-ups$/, (route) => {
+    asked++
+    return route.fulfill({ status: 400, body: "no" })
+  })
+  await visit.open("/wallet")
+  await page.getByRole("alert").first().waitFor()
+  await page.getByLabel("Another amount").fill("77,000")
+  await Bun.sleep(2_000)
+  // Once for itself, and once when the connection for events stands.
+  expect(asked).toBeLessThanOrEqual(3)
+  await page.unroute(/\/top-ups$/)
+  await page.getByRole("button", { name: "Try again" }).click()
+  await page.getByRole("table", { name: "Top-up history" }).waitFor()
+  expect(await page.getByLabel("Another amount").inputValue()).toBe("77,000")
+})
+
 test("an amount that is more than the provider takes at once is told before it is paid", async () => {
   await using visit = await world.visit({ person: customer, language: "id" })
   // The server's answer for Midtrans; how it comes to it is tested there (test/http/dashboard/top-ups.test.ts).

@@ -1,5 +1,11 @@
 /** The balance, a form to top it up, payments to be made, and past top-ups. */
-import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query"
+import {
+  type InfiniteData,
+  useInfiniteQuery,
+  type UseInfiniteQueryResult,
+  useQuery,
+  useQueryClient,
+} from "@tanstack/react-query"
 import { Clock, QrCode, ReceiptText } from "lucide-react"
 import { type FormEvent, useEffect, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
@@ -23,6 +29,7 @@ import {
   quoteQuery,
   SMALLEST_RP,
   topUpQuery,
+  type TopUpsPage,
   topUpsQuery,
   TopUpStatus,
   useMethodName,
@@ -36,8 +43,10 @@ export default function WalletPage() {
   const [search] = useSearchParams()
   // Asked for at once; shown in the form.
   useQuery({ ...quoteQuery(requestedRp(search.get("amount"))), enabled: may("pay") })
+  // Its parts are given what it has: one that asks by itself, when it comes after an error, asks anew, and is taken away for that.
+  const topUps = useInfiniteQuery(topUpsQuery)
   // A payment that can still be made stands above all else.
-  if (useInfiniteQuery(topUpsQuery).isPending) {
+  if (topUps.isPending && topUps.errorUpdateCount === 0) {
     return (
       <Page title={text.title} intro={text.intro} actions={actions}>
         <Skeleton lines={16} />
@@ -46,7 +55,7 @@ export default function WalletPage() {
   }
   return (
     <Page title={text.title} intro={text.intro} actions={actions}>
-      {may("pay") && <Pending />}
+      {may("pay") && <Pending topUps={topUps.data?.pages[0]?.data ?? []} />}
       <Stats>
         <Stat label={text.available} note={text.availableNote}>
           <Money micro={BigInt(balance) - BigInt(held)} />
@@ -61,17 +70,16 @@ export default function WalletPage() {
         )}
       </Stats>
       {may("pay") && <TopUpForm />}
-      <History />
+      <History topUps={topUps} />
     </Page>
   )
 }
 
 /** Payments that were begun and can still be made. */
-function Pending() {
+function Pending({ topUps }: { readonly topUps: readonly ListedTopUp[] }) {
   const text = useWalletText()
   const format = useFormat()
-  const { data: topUps } = useInfiniteQuery(topUpsQuery)
-  const pending = (topUps?.pages[0]?.data ?? []).filter(({ status }) => status === "pending")
+  const pending = topUps.filter(({ status }) => status === "pending")
   if (pending.length === 0) return null
   return (
     <ul className="pending-top-ups" aria-label={text.pending}>
@@ -219,12 +227,11 @@ function requestedRp(text: string | null): number {
 }
 
 /** The account's top-ups, the newest first; each opens with its details. */
-function History() {
+function History({ topUps }: { readonly topUps: UseInfiniteQueryResult<InfiniteData<TopUpsPage>> }) {
   const text = useWalletText()
   const format = useFormat()
   const methodName = useMethodName()
   const [, navigate] = useLocation()
-  const topUps = useInfiniteQuery(topUpsQuery)
   const { columns: heads } = text
   const columns: Column<ListedTopUp>[] = [
     { id: "time", head: heads.time, names: true, cell: (topUp) => format.dateTime(topUp.created_at) },

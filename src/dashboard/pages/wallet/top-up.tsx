@@ -14,7 +14,8 @@ const POLL_MS = 5_000
 
 const topUpsPage = (cursor: string | undefined) =>
   unwrap(api["top-ups"].get({ query: cursor === undefined ? {} : { cursor } }))
-export type ListedTopUp = Awaited<ReturnType<typeof topUpsPage>>["data"][number]
+export type TopUpsPage = Awaited<ReturnType<typeof topUpsPage>>
+export type ListedTopUp = TopUpsPage["data"][number]
 
 /** A page at a time; what can still be paid is in the first. */
 export const topUpsQuery = infiniteQueryOptions({
