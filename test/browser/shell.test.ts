@@ -247,45 +247,6 @@ test("a lost connection is shown, with the time of the figures, and what was mis
   visit.complaints.length = 0
 })
 
-test.each([
-  ["en", "Loket cannot answer right now.", "Your connection works (HTTP 503). Try again in a moment."],
-  ["id", "Loket sedang tidak dapat menjawab.", "Sambungan Anda tidak bermasalah (HTTP 503). Coba lagi sebentar lagi."],
-] as const)(
-  "who is answered by something before the gateway is not told of their own connection (%s)",
-  async (language, told, hint) => {
-    await using visit = await world.visit({ person, language })
-    await visit.page.route(/\/top-ups$/, (route) =>
-      route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>", headers: { "Retry-After": "1" } }),
-    )
-    await visit.open("/wallet")
-    const alert = visit.page.getByRole("alert")
-    for (const words of [told, hint]) await alert.getByText(words, { exact: true }).waitFor()
-    await alert.getByText(language === "en" ? /in 1 second\./ : /1 detik/).waitFor()
-    visit.complaints.length = 0
-  },
-)
-
-test("a change that is pressed offline fails at once, can be pressed again, and is not carried out by itself later", async () => {
-  const customer = await world.gateway.person()
-  await using visit = await world.visit({ person: customer })
-  const { page } = visit
-  await visit.open("/wallet")
-  const pay = page.getByRole("button", { name: /^Pay / })
-  await pay.waitFor()
-  await page.context().setOffline(true)
-  await pay.click()
-  await page.getByRole("alert").getByText("The server cannot be reached.").waitFor({ timeout: 15_000 })
-  expect(await page.locator("[aria-busy=true]").count()).toBe(0)
-  await page.context().setOffline(false)
-  await page.getByRole("complementary").getByText("Live", { exact: true }).waitFor()
-  await Bun.sleep(1_000)
-  const { data } = (await (await world.gateway.dashboard(customer, "/top-ups")).json()) as { data: unknown[] }
-  expect(data).toEqual([])
-  await pay.click()
-  await page.waitForURL(/\/wallet\/top_/)
-  visit.complaints.length = 0
-})
-
 test("a gateway that is away for a while is connected to again, and figures that could not be had come", async () => {
   await using visit = await world.visit({ person, language: "id" })
   let isAway = true
