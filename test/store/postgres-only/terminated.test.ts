@@ -1,7 +1,7 @@
 /** What only a PostgreSQL server can show: backends that are killed, statements that outlive their caller. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { DatabaseUnavailable } from "../../../src/store/database.ts"
-import { openTestDatabase, type TestDatabase } from "../harness.ts"
+import { directConnection, openTestDatabase, type TestDatabase } from "../harness.ts"
 
 let target: TestDatabase
 beforeAll(async () => {
@@ -9,6 +9,15 @@ beforeAll(async () => {
   await target.sql`create table notes (id text primary key, writes integer not null default 1)`
 })
 afterAll(() => target.close())
+
+async function connectingMs(): Promise<number> {
+  const began = performance.now()
+  const connection = directConnection(target.url)
+  await connection.sql`select 1`
+  const tookMs = performance.now() - began
+  await connection.end()
+  return tookMs
+}
 
 /** Ends every backend of this database but the one that asks. */
 const terminateAll = () =>
@@ -23,7 +32,8 @@ test("with every backend killed each 100 ms for 5 s, every acknowledged row is t
   const goesOn = () => performance.now() < until || acknowledged.length <= 1000
   const killing = (async () => {
     while (goesOn()) {
-      await Bun.sleep(100)
+      // Where to connect takes longer than that, nobody would ever be connected.
+      await Bun.sleep(Math.max(100, 4 * (await connectingMs())))
       await terminateAll()
     }
   })()
@@ -48,12 +58,14 @@ test("a statement that was given up is ended by the server soon after, and its l
   await target.sql`insert into notes (id) values ('locked')`
   const holder = target.sql.unsafe("begin; update notes set writes = 0 where id = 'locked'")
   await holder
+  const waiting = () =>
+    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  // Connected before, so that all of its time is the statement's.
+  await target.db.run((sql) => sql`select 1`, { retry: true })
   const error = await target.db
     .run((sql) => sql`update notes set writes = 2 where id = 'locked'`, { deadlineMs: 200 })
     .catch((thrown: unknown) => thrown)
   expect(error).toBeInstanceOf(DatabaseUnavailable)
-  const waiting = () =>
-    target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
   expect(await waiting()).toHaveLength(1)
   while ((await waiting()).length > 0) await Bun.sleep(50)
   await target.sql`rollback`
