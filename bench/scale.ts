@@ -109,7 +109,7 @@ interface Row {
   readonly other: Readonly<Record<"p50" | "p99", number>>
 }
 
-/** `keysOf`: of each gateway. `other` calls one after the other meanwhile, at all gateways in turns. */
+/** `other` calls one after the other meanwhile, at all gateways in turns. */
 async function measure(
   name: string,
   { postgres }: House,
@@ -264,9 +264,7 @@ async function limits(house: House): Promise<void> {
     const gateways = await group(house, 4, env)
     for (const spread of [1, 4]) {
       const [first] = gateways.gateways
-      const [key = ""] = await benchKeys(first?.url ?? "", BALANCE_RP, 1, {
-        requests_per_minute: 10,
-      })
+      const [key = ""] = await benchKeys(first?.url ?? "", BALANCE_RP, 1, { requests_per_minute: 10 })
       let served = 0
       for (let n = 0; n < 40; n++) {
         const response = await fetch(`${gateways.gateways[n % spread]?.url}/v1/chat/completions`, {

@@ -58,13 +58,13 @@ export async function beginning(
   const reader = response.body.getReader()
   const decoder = new TextDecoder()
   const pieces: Uint8Array[] = []
-  let text = ""
+  let start = ""
   // Some send blank lines until they know their answer.
-  while (text.trimStart() === "" && text.length < MAX_BLANK_LENGTH) {
+  for (let length = 0; start === "" && length < MAX_BLANK_BYTES; length += pieces.at(-1)?.length ?? 0) {
     const { done, value } = await reader.read()
     if (done) break
     pieces.push(value)
-    text += decoder.decode(value, { stream: true })
+    start = decoder.decode(value, { stream: true }).trimStart()
   }
   const body = new ReadableStream<Uint8Array>(
     {
@@ -80,12 +80,12 @@ export async function beginning(
     },
     { highWaterMark: 0 },
   )
-  const isObject = text.trimStart().startsWith("{")
+  const isObject = start.startsWith("{")
   return { isObject, response: new Response(body, { status, headers }) }
 }
 
-/** In UTF-16 units. What is blank for longer is read on as a stream of events, within its bounds. */
-const MAX_BLANK_LENGTH = 65_536
+/** What is blank for longer is read on as a stream of events, within its bounds. */
+const MAX_BLANK_BYTES = 65_536
 
 /** The whole body as text. Undefined if it is over `maxBytes`; the rest is not read. Rejects if it breaks off. */
 export function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
