@@ -12,7 +12,8 @@ import { type Sql, teachArrays } from "./sql.ts"
 export interface ConnectionOptions {
   /** Of one server (hosts.ts); `?host=/directory` names the directory of a unix socket. */
   readonly url: string
-  readonly connectTimeoutMs: number
+  /** Unset is no limit of its own, for whoever limits all that it waits for. */
+  readonly connectTimeoutMs?: number
   /** After this the server itself ends a statement that was abandoned here, so that it cannot hold locks for long. 0 is never. */
   readonly statementTimeoutMs: number
   /** How long a statement waits for a lock that somebody else holds; then it fails with 55P03. 0 or unset is no limit of its own. */
@@ -44,7 +45,7 @@ export class Connection {
       idle_timeout: 0,
       // Unset, it would end a connection after half an hour, and whatever had just been sent on it.
       max_lifetime: null,
-      connect_timeout: options.connectTimeoutMs / 1000,
+      connect_timeout: (options.connectTimeoutMs ?? 0) / 1000,
       types: { bigint: postgres.BigInt },
       connection: { application_name: "loket" },
       onnotice: () => {},

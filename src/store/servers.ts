@@ -88,7 +88,7 @@ export class Servers {
     const address = await within(timeoutMs, this.#whereTo())
     const leftMs = until - systemClock.running()
     if (leftMs <= 0) throw new NoAnswer(`no answer within ${Math.round(timeoutMs)} ms`)
-    const connection = new Connection({ ...options, url: address, connectTimeoutMs: leftMs })
+    const connection = new Connection({ ...options, url: address })
     this.#open.set(connection, { address, identity: undefined })
     connection.onClosed(() => this.#lost(connection))
     try {
@@ -187,7 +187,7 @@ export class Servers {
 
   /** What one server is; an error that names it where it does not say so in time. */
   async #question(address: string): Promise<Answer | Error> {
-    const connection = new Connection({ url: address, connectTimeoutMs: ASK_MS, statementTimeoutMs: ASK_MS })
+    const connection = new Connection({ url: address, statementTimeoutMs: ASK_MS })
     try {
       const state = await within(ASK_MS, connection.prepare())
       void connection.end()

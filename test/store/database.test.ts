@@ -181,7 +181,9 @@ test("a server that says nothing is named as it is, with its port", async () => 
   const db = openDatabase({ url: proxy.url, connections: 1, maxAttemptMs: 5_000 })
   const { host } = new URL(proxy.url)
   const late = await failure(db.run((sql) => sql`select 1`, { deadlineMs: 10_000 }))
-  expect((late as Error).message).toBe(`Postgres is not reached at ${host}: write CONNECT_TIMEOUT ${host}`)
+  expect((late as Error).message.replace(/ [45]\d{3} ms$/, "")).toBe(
+    `Postgres is not reached at ${host}: no answer within`,
+  )
   await db.close()
   await proxy.close()
 })
