@@ -163,9 +163,8 @@ function plainGroups(rows: readonly Plain[], question: SummaryQuestion): Map<str
   const { groupBy, splitBy, timeZone, from, to, only = {} } = question
   const local = new Intl.DateTimeFormat("sv", { timeZone, dateStyle: "short", timeStyle: "short" })
   const name = (row: Plain, by: string | undefined) => {
-    const at = local.format(row.opened_at)
-    if (by === "day") return at.slice(0, 10)
-    if (by === "hour") return `${at.slice(0, 10)}T${at.slice(11, 13)}:00`
+    if (by === "day") return local.format(row.opened_at).slice(0, 10)
+    if (by === "hour") return `${local.format(row.opened_at).slice(0, 13).replace(" ", "T")}:00`
     const names: Record<string, string> = {
       model: row.model,
       key: row.key_id,
@@ -178,7 +177,9 @@ function plainGroups(rows: readonly Plain[], question: SummaryQuestion): Map<str
   for (const row of rows) {
     if (row.part !== 0 || row.opened_at < from || row.opened_at >= to || !isWanted(row, only)) continue
     const of = groupName(String(name(row, groupBy)), name(row, splitBy))
-    groups.set(of, [...(groups.get(of) ?? []), row])
+    const group = groups.get(of)
+    if (group === undefined) groups.set(of, [row])
+    else group.push(row)
   }
   return groups
 }
