@@ -29,7 +29,7 @@ import {
   trimKeys,
 } from "./purses.ts"
 import type { Candidate } from "./candidates.ts"
-import { holdOfRun } from "./runs.ts"
+import { holdOfRun, refusalOfRun } from "./runs.ts"
 import type { GatewayPorts } from "./ports.ts"
 import type { Seat } from "./member-selector.ts"
 import { type InputEstimate, windowOf } from "./input-estimate.ts"
@@ -223,14 +223,17 @@ class Admitting {
         return andThen(seated, (seat) => seat ?? noCapacity())
       })
     })
-    const checked = seating instanceof Promise ? seating.then((seat) => this.#ofLiveKey(seat)) : seating
+    const checked = seating instanceof Promise ? seating.then((seat) => this.#ofLive(seat)) : seating
     return andThen(checked, (seat) => this.#end(reserved, held, seat))
   }
 
-  /** The key may have ended while the call waited for its seat. */
-  #ofLiveKey(seat: Seat | Failure): MaybePromise<Seat | Failure> {
+  /** The key, or the run, may have ended while the call waited for its seat. */
+  #ofLive(seat: Seat | Failure): MaybePromise<Seat | Failure> {
     if (seat instanceof Failure) return seat
-    return andThen(refusalOfKeys(this.#ports.actors, this.#terms.call.caller), (refusal) => {
+    const { actors } = this.#ports
+    const { caller, run } = this.#terms.call
+    const ended = andThen(refusalOfKeys(actors, caller), (refusal) => refusal ?? refusalOfRun(actors, run))
+    return andThen(ended, (refusal) => {
       if (refusal !== undefined) seat.release()
       return refusal ?? seat
     })

@@ -97,6 +97,10 @@ export function holdOfRun(actors: Actors, run: RunRequest, terms: HoldOfRun): Ma
   })
 }
 
+/** Of a call that was let in and has waited: who ended its run meanwhile was told that it never goes on. */
+export const refusalOfRun = (actors: Actors, run: RunRequest | undefined): MaybePromise<Failure | undefined> =>
+  run && andThen(actors.runs.enter(run), (reply) => refusalOf(actors, run.runId, reply))
+
 /**
  * Runs are few, and last for days. Whoever goes on asking without money, each time under a new name, would be out of them when
  * there is money again. So a run is made for a call that the ceilings and the account can pay.

@@ -111,6 +111,35 @@ test.each([
   },
 )
 
+test("a call that waits for a slot while its run is ended is refused as the run's next one, and leaves no trace", async () => {
+  await using gateway = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000" } })
+  const person = await gateway.person(100_000)
+  const model = await gateway.model({ format: "chat", script: "ttft=4000", max_concurrency: 1 })
+  const { key } = await gateway.key(person)
+  const ofRun = { headers: { "X-Run-Id": "task-1", "X-Run-Budget-Rp": "50000" } }
+  const other = await gateway.key(await gateway.person(100_000))
+  const before = ask(gateway, other.key, "chat", model)
+  await eventually(
+    "nobody has the slot",
+    () => gateway.simulator.calls.length,
+    (calls) => calls === 1,
+  )
+  const waiting = ask(gateway, key, "chat", model, {}, ofRun)
+  const receipt = async () => {
+    const run = await fetch(`${gateway.url}/v1/runs/task-1`, { headers: { "x-api-key": key } })
+    return (await run.json()) as { readonly held_micro?: number }
+  }
+  await eventually("it does not wait", receipt, ({ held_micro: held = 0 }) => held > 0)
+  expect((await gateway.post("/v1/runs/task-1/end", key, {})).status).toBe(200)
+  await expectFailure(await waiting, 402, "quota.run_limit_exceeded")
+  expect((await before).status).toBe(200)
+  expect(gateway.simulator.calls).toHaveLength(1)
+  expect((await gateway.balance(person)).held_micro).toBe(0)
+  expect(await gateway.sql`select from usage where account_id = ${person.accountId}`).toHaveLength(0)
+  expect(await receipt()).toMatchObject({ status: "ended", held_micro: 0, spent_micro: 0, calls: 0 })
+  expect((await ask(gateway, key, "chat", model)).status).toBe(200)
+})
+
 const post = { method: "POST" }
 const rotateAtOnce = async (gateway: TestGateway, person: Person, id: string) => {
   const headers = { "Content-Type": "application/json" }

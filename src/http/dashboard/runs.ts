@@ -228,8 +228,8 @@ export const runsController = ({ runs, keys, ports, authenticate }: RunsDeps) =>
 }
 
 export const ENDING: Said = {
-  en: "Its next call is 402 `quota.run_limit_exceeded`; calls under way end within what they hold. A run that has ended stays as it is.",
-  id: "Panggilan berikutnya dijawab 402 `quota.run_limit_exceeded`; yang sedang berjalan berakhir dalam batas yang sudah ditahan. Run yang sudah berakhir tidak berubah.",
+  en: "Its next call is 402 `quota.run_limit_exceeded`, and so is one that waits for a slot; calls that were forwarded end within what they hold. A run that has ended stays as it is.",
+  id: "Panggilan berikutnya, juga yang masih menunggu slot, dijawab 402 `quota.run_limit_exceeded`; yang sudah diteruskan berakhir dalam batas yang sudah ditahan. Run yang sudah berakhir tidak berubah.",
 }
 
 /** In force here when it resolves, and in the other processes once they have heard of it. Undefined where there is no such run. */
