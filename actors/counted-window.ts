@@ -115,12 +115,14 @@ export class CountedWindow {
     )
   }
 
-  /** Corrects what was counted at `atMs`. */
+  /** Corrects what was counted at `atMs`. What comes to more after its minute counts now, or long answers would not count at all. */
   correct(by: number, atMs: number, nowMs: number): void {
     if (by === 0) return
-    this.#own.correct(by, atMs)
+    const isLate = by > 0 && nowMs - atMs >= WINDOW_S * 1_000
+    if (isLate) this.#own.add(by, nowMs)
+    else this.#own.correct(by, atMs)
     this.#fullUntilMs = -Infinity
-    this.#owe(by, atMs, nowMs)
+    this.#owe(by, isLate ? nowMs : atMs, nowMs)
   }
 
   receive(news: CountNews, nowMs: number): void {

@@ -3,7 +3,7 @@ import { expect, test } from "bun:test"
 import type { CountReply, ReserveReply } from "../../actors/key-record.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type { Amount, CountAnswered, Counted, CountState, SharedBucket, WindowCounts } from "../../actors/window.ts"
-import { budget, key } from "./key-harness.ts"
+import { budget, key, startsOf } from "./key-harness.ts"
 
 /** A counter that answers a look at once, and what is taken when it is told to. */
 class Counter implements WindowCounts {
@@ -97,6 +97,15 @@ test("a call that ended while its tokens were asked for gives them back, and hol
   expect(usage()).toBe(micro(0n))
   // In the second in which it was counted.
   expect(counts.told).toEqual([{ window: "key:tokens", buckets: [{ second: 1_000, ms: 500, by: -30 }] }])
+})
+
+test("what an answer that ran for over a minute took beyond its reservation is told of the second in which it ended", () => {
+  const { clock, counts, reserving, settle } = counted({ tokensPerMinute: 100 })
+  const reserved = reserving("a", 30)
+  counts.answer()
+  clock.advance(90_500)
+  settle("a", 0n, startsOf(reserved[0]!), 70)
+  expect(counts.told).toEqual([{ window: "key:tokens", buckets: [{ second: 1_090, ms: 500, by: 40 }] }])
 })
 
 test("without an answer it goes by its share, and tells it when the counter has begun anew", () => {

@@ -133,6 +133,21 @@ describe("a key's tokens", () => {
     expect(view().tokens).toEqual({ limit: 100, remaining: 10, resetS: 30 })
   })
 
+  test("of an answer that ran for over a minute count from its end, as far as they were not counted before", () => {
+    const { clock, reserve, settle, view } = key({ tokensPerMinute: 100 })
+    const long = startsOf(reserve("long", 0n, 0n, 20))
+    clock.advance(90_000)
+    expect(view().tokens?.remaining).toBe(100)
+    settle("long", 0n, long, 90)
+    expect(view().tokens).toEqual({ limit: 100, remaining: 30, resetS: 60 })
+    expect(reserve("next", 0n, 0n, 50)).toEqual({ kind: "tokens-exceeded", retryAfterS: 60 })
+    clock.advance(60_000)
+    const less = startsOf(reserve("less", 0n, 0n, 50))
+    clock.advance(60_000)
+    settle("less", 0n, less, 10)
+    expect(view().tokens).toEqual({ limit: 100, remaining: 100, resetS: 0 })
+  })
+
   test("that a call alone has too many of have no wait that helps", () => {
     const { reserve } = key({ tokensPerMinute: 100 })
     expect(reserve("a", 0n, 0n, 101)).toEqual({ kind: "tokens-exceeded", retryAfterS: undefined })
