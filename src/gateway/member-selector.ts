@@ -57,19 +57,18 @@ export class MemberSelector implements PoolStatus {
     return this.#parts.pool.members.findIndex((_, index) => this.isEligible(index))
   }
 
-  async #nextOr(failure: Failure): Promise<Exchange | Failure> {
-    return (await this.firstExchange()) ?? failure
-  }
-
   /** The first member's failure is returned where all of them fail. */
   #orNext(met: Exchange | Failure): MaybePromise<Exchange | Failure> {
-    if (!(met instanceof Failure)) return met
-    const another = this.#nextOr(met)
-    return another.then((other) => (other instanceof Failure ? met : other))
+    return met instanceof Failure ? this.#nextOr(met) : met
   }
 
-  /** A seat at a member that has room, after `waitMs` at the longest. */
-  acquire(tokens: number, waitMs: number, hasLeft: () => boolean): MaybePromise<Seat | undefined> {
+  async #nextOr(failure: Failure): Promise<Exchange | Failure> {
+    const other = await this.firstExchange()
+    return other instanceof Failure ? failure : (other ?? failure)
+  }
+
+  /** A seat at a member that has room, after `waitMs` at the longest; a Failure where none may be asked any more. */
+  acquire(tokens: number, waitMs: number, hasLeft: () => boolean): MaybePromise<Seat | Failure | undefined> {
     this.#tokens = tokens
     this.#parts.pools.budget.countCall(this.#parts.pools.clock.monotonic())
     const found = this.#seat(false)
@@ -77,9 +76,10 @@ export class MemberSelector implements PoolStatus {
     return this.#orWait(found, waitMs, hasLeft)
   }
 
-  #orWait(found: Seat | undefined, waitMs: number, hasLeft: () => boolean): MaybePromise<Seat | undefined> {
+  #orWait(found: Seat | undefined, waitMs: number, hasLeft: () => boolean): MaybePromise<Seat | Failure | undefined> {
+    const { pools, pool } = this.#parts
+    if (found === undefined && pool.isDisabled) return new Failure("dependency.upstream_unconfigured")
     if (found !== undefined || waitMs <= 0) return found
-    const { pools } = this.#parts
     return pools.wait(() => (hasLeft() ? undefined : this.#seat(false)), waitMs)
   }
 
@@ -113,7 +113,7 @@ export class MemberSelector implements PoolStatus {
   }
 
   isEligible(index: number): boolean {
-    return this.#excluded?.has(index) !== true
+    return this.#excluded?.has(index) !== true && !this.#at(index).own.isDisabled
   }
   isHealthy(index: number): boolean {
     const { own, credential } = this.#at(index)

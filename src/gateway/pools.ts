@@ -19,6 +19,8 @@ export class BackendStatus {
   limits: BackendLimits
   /** When an operator last said that it is to be asked again. */
   retriedAt: number | undefined
+  /** An operator has taken it out. Calls that came before and wait find it so too. */
+  isDisabled = false
 
   constructor(limits: BackendLimits, share: Share) {
     this.limits = limits
@@ -59,6 +61,11 @@ export class Pool {
   /** Where there is nobody else to ask, nothing is learnt that would keep a call away. */
   get isAlone(): boolean {
     return this.members.length === 1
+  }
+
+  /** None of them may be asked any more. */
+  get isDisabled(): boolean {
+    return this.members.every(({ own }) => own.isDisabled)
   }
 
   choose(conversation: number, status: PoolStatus): Choice {
@@ -109,6 +116,7 @@ export class Pools {
       const { state = "serving", weight = member.weight, retriedAt } = setting(member.id) ?? {}
       const own = statusOf(this.#members, memberKey(model, member), member.upstream, share)
       const credential = statusOf(this.#credentials, member.backend, member.backend.credential, share)
+      own.isDisabled = state === "disabled"
       if (own.retriedAt !== retriedAt) {
         own.retriedAt = retriedAt
         own.circuit.close()

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Credential, Provider } from "../../../src/catalogue/model.ts"
 import { type Simulator, startSimulator } from "../../../src/simulator/simulator.ts"
 import { type Person, startTestGateway, type TestGateway } from "../../gateway/harness.ts"
+import { eventually } from "../../contract/calling.ts"
 import { caller, makeOperator } from "./operator.ts"
 
 let gateway: TestGateway
@@ -129,6 +130,29 @@ test("a disabled member gets no call, a draining one only where no other can, an
     { state: "draining" },
     { state: "disabled" },
   ])
+})
+
+test.each([
+  ["one of two members", ["one"], { status: 200, asked: "two" }],
+  ["every member", ["one", "two"], { status: 503, asked: undefined }],
+])("calls that wait for a slot while %s is disabled do not go there", async (_, disabled, { status, asked }) => {
+  const name = `m${crypto.randomUUID().slice(0, 8)}?ttft=2000`
+  const upstreams = [{ provider: "farm", format: "chat" as const, model: name }]
+  const model = await gateway.model({ format: "chat", upstreams, max_concurrency: 4 })
+  const before = backend.calls.length
+  const body = (place: number) => ({ model, max_tokens: 50, messages: [{ role: "user", content: `${place}` }] })
+  const calls = Array.from({ length: 8 }, (_, place) => gateway.post("/v1/chat/completions", key, body(place)))
+  const waiting = async () => {
+    const dry = await gateway.post("/v1/chat/completions", key, body(0), { headers: { "X-Dry-Run": "true" } })
+    return ((await dry.json()) as { limits: { model: { waiting: number } } }).limits.model.waiting
+  }
+  await eventually("nobody waits", waiting, (count) => count === 4)
+  for (const credential of disabled)
+    expect((await set(`farm/${credential}/${name}`, { state: "disabled" })).status).toBe(200)
+  const statuses = (await Promise.all(calls)).map((call) => call.status)
+  expect(statuses.sort()).toEqual([...Array(4).fill(200), ...Array(4).fill(status)])
+  const later = backend.calls.slice(before + 4).map(({ headers }) => headers["authorization"]?.slice(-3))
+  expect(later).toEqual(asked === undefined ? [] : Array(4).fill(asked))
 })
 
 test("a change that is misspelt is refused, and not passed over as none", async () => {
