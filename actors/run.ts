@@ -96,6 +96,8 @@ export class Run implements Behaviour<RunCommand> {
   #run: { readonly record: RunRecord; readonly budget: Budget } | undefined
   /** In the order in which they came. The run of the first one is being looked up. */
   #pendingEnters: PendingEnter[] = []
+  /** How many of them had come when that began. */
+  #pendingAtFind = 0
   #draining = false
   /** It was ended before its time. */
   #endedAt = Infinity
@@ -170,10 +172,19 @@ export class Run implements Behaviour<RunCommand> {
     if (this.#run !== undefined) return reply(this.#check(this.#run.record, request))
     if (this.#pendingEnters.length >= MOST_WAITING) return reply({ kind: "unavailable" })
     this.#pendingEnters.push(pending)
-    if (this.#pendingEnters.length === 1) this.#ports.find(request)
+    if (this.#pendingEnters.length === 1) this.#find()
   }
 
-  /** A run that does not exist for one call may be made for the next one, which names a budget. */
+  #find(): void {
+    const [first] = this.#pendingEnters
+    this.#pendingAtFind = this.#pendingEnters.length
+    if (first !== undefined) this.#ports.find(first.request)
+  }
+
+  /**
+   * A run that does not exist for one call may be made for the next one, which names a budget. Who had asked when it was looked for is
+   * answered together, or many that come at once would wait for a look each.
+   */
   #onFound(lookup: RunLookup): void {
     if (typeof lookup === "object") {
       if (this.#run === undefined) this.#load(lookup)
@@ -183,9 +194,12 @@ export class Run implements Behaviour<RunCommand> {
       for (const { request, reply } of this.#pendingEnters.splice(0)) reply(this.#check(lookup, request))
       return
     }
-    this.#pendingEnters.shift()?.reply({ kind: lookup })
-    const next = this.#pendingEnters[0]
-    if (next !== undefined) this.#ports.find(next.request)
+    let answered = 1
+    const asksTheSame = (place: number) =>
+      place < this.#pendingAtFind && this.#pendingEnters[place]?.request.budget === undefined
+    while (lookup === "unknown" && asksTheSame(answered)) answered++
+    for (const { reply } of this.#pendingEnters.splice(0, answered)) reply({ kind: lookup })
+    this.#find()
   }
 
   #check(record: RunRecord, request: RunRequest): EnterReply {

@@ -1,7 +1,7 @@
 /** What a run's actor believes of its end, which may be told by another process, or missed. */
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { micro, zero } from "../../actors/money/micro.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import { type EnterReply, type RunLookup, Run, type RunRecord } from "../../actors/run.ts"
 
 const request = { runId: "run_1", accountId: "acc", keyId: "key", name: "one", budget: undefined }
@@ -15,9 +15,9 @@ function world(known: boolean) {
     { clock, self: (command) => run.receive(command), find: () => void finds++, driverOf: () => driver },
     known ? record : undefined,
   )
-  const enter = () => {
+  const enter = (budget?: Micro) => {
     const replies: EnterReply["kind"][] = []
-    run.receive({ type: "enter", request, reply: ({ kind }) => replies.push(kind) })
+    run.receive({ type: "enter", request: { ...request, budget }, reply: ({ kind }) => replies.push(kind) })
     return replies
   }
   const found = (what: RunLookup) => run.receive({ type: "found", lookup: what })
@@ -61,4 +61,29 @@ test("one that may have missed it reads again, also after a search that was unde
   run.receive({ type: "not-found-out" })
   clock.advance(10_000)
   expect(finds()).toBe(3)
+})
+
+test("calls that come together to a run that is not there are answered by one look more, and not by one for each", () => {
+  const { record, enter, found, finds } = world(false)
+  const first = enter()
+  const together = [enter(), enter(), enter()]
+  found("unknown")
+  expect([first, together.flat(), finds()]).toEqual([["unknown"], [], 2])
+  const later = enter()
+  found("unknown")
+  expect([together.flat(), finds()]).toEqual([["unknown", "unknown", "unknown"], 3])
+  // It may have been made after the look began that the others were answered by.
+  expect(later).toEqual([])
+  found(record)
+  expect(later).toEqual(["entered"])
+})
+
+test("a call that makes the run is not told that there is none, and neither is who came after it", () => {
+  const { record, enter, found, finds } = world(false)
+  const asked = [enter(), enter(), enter(record.budget), enter()]
+  found("unknown")
+  found("unknown")
+  expect([asked, finds()]).toEqual([[["unknown"], ["unknown"], [], []], 3])
+  found(record)
+  expect(asked.slice(2)).toEqual([["entered"], ["entered"]])
 })
