@@ -8,7 +8,7 @@ import { MICRO_PER_RUPIAH, type Micro, micro, minus } from "../../actors/money/m
 import { Failure } from "../failure/failure.ts"
 import type { Act } from "../store/operator/audit.ts"
 import type { PaymentProblem } from "../store/operator/payments.ts"
-import type { Booked, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
+import type { Booked, MadeRefund, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
 import type { TopUp } from "../store/top-ups.ts"
 import type { PaymentNotice, PaymentProvider, ToldReversal } from "./provider.ts"
 
@@ -49,37 +49,19 @@ export class Refunds {
 
   /** Also the one that was made under this key before. One that the provider pays out has been asked for once. */
   async make(terms: RefundTerms, act: Act): Promise<Refund | Failure> {
-    if (terms.byProvider) {
-      const refusal = await this.#unpayable(terms)
+    const { store } = this.#parts
+    // The key first: whoever did not hear that it was made must not hear of another refusal than that.
+    if ((await store.madeUnder(terms)) === undefined) {
+      const refusal = await this.#book(terms, act)
       if (refusal !== undefined) return refusal
     }
-    const booked = await this.#freed(terms.accountId, () =>
-      this.#parts.store.book({ id: `ref_${nanoid()}`, ...terms }, act),
-    )
-    switch (booked.outcome) {
-      case "booked":
-        this.#parts.changed(terms.accountId)
-        break
-      case "before":
-        break
-      case "no account":
-        return new Failure("resource.not_found")
-      case "not paid":
-        return invalid("'top_up_id' is none of this account's top-ups that were paid.")
-      case "over":
-      case "nothing":
-        return invalid(`'amount_micro' is more than what is left to refund: ${booked.refundableMicro} micro-rupiah.`)
-      case "short":
-        return invalid(
-          `'amount_micro' takes more than is free: ${booked.freeMicro} micro-rupiah can be taken now; the balance is ${booked.postedMicro}.`,
-        )
-    }
-    const refund = await this.#found(booked)
-    if (booked.outcome === "before" && !isSame(refund, terms))
-      return invalid("'idempotency_key' was used for another refund of this account.")
+    const made = await store.madeUnder(terms)
+    if (made === undefined) throw new Error("a refund is not there after its booking")
+    const { refund } = made
+    if (!isSame(made, terms)) return invalid("'idempotency_key' was used for another refund of this account.")
     if (refund.status !== "sending") return refund
-    if (await this.#parts.store.claim(refund.id)) await this.#send(refund)
-    return await this.#found(booked)
+    if (await store.claim(refund.id)) await this.#send(refund)
+    return (await store.find(refund.id)) ?? refund
   }
 
   /** A person paid it out, or the provider is to, or the balance gets it back. */
@@ -163,6 +145,36 @@ export class Refunds {
     return now?.status === "paid_out" && now.payout === "provider"
   }
 
+  /** Why it cannot be; somebody else may have made one under its key meanwhile. */
+  async #book(terms: RefundTerms, act: Act): Promise<Failure | undefined> {
+    if (terms.byProvider) {
+      const refusal = await this.#unpayable(terms)
+      if (refusal !== undefined) return refusal
+    }
+    const booked = await this.#freed(terms.accountId, () =>
+      this.#parts.store.book({ id: `ref_${nanoid()}`, ...terms }, act),
+    )
+    switch (booked.outcome) {
+      case "booked":
+        this.#parts.changed(terms.accountId)
+        break
+      case "before":
+        break
+      case "no account":
+        return new Failure("resource.not_found")
+      case "not paid":
+        return invalid("'top_up_id' is none of this account's top-ups that were paid.")
+      case "over":
+      case "nothing":
+        return invalid(`'amount_micro' is more than what is left to refund: ${booked.refundableMicro} micro-rupiah.`)
+      case "short":
+        return invalid(
+          `'amount_micro' takes more than is free: ${booked.freeMicro} micro-rupiah can be taken now; the balance is ${booked.postedMicro}.`,
+        )
+    }
+    return undefined
+  }
+
   /** Until it is booked, or what is free is not enough however long it waits. The last time a claim is made of it. */
   async #freed(accountId: string, book: (mayClaim: boolean) => Promise<Booked>): Promise<Booked> {
     for (let looks = 0; ; looks++) {
@@ -219,17 +231,12 @@ export class Refunds {
       ? undefined
       : invalid("The provider pays out whole rupiah: 'amount_micro' must be a multiple of 1000000.")
   }
-
-  async #found({ refundId }: Booked): Promise<Refund> {
-    const refund = refundId === undefined ? undefined : await this.#parts.store.find(refundId)
-    if (refund === undefined) throw new Error("a refund is not there after its booking")
-    return refund
-  }
 }
 
-const isSame = (refund: Refund, terms: RefundTerms): boolean =>
+const isSame = ({ refund, byProvider }: MadeRefund, terms: RefundTerms): boolean =>
   micro(refund.balanceMicro + refund.feesMicro) === terms.amountMicro &&
   refund.topUpId === terms.topUpId &&
-  refund.reason === terms.reason
+  refund.reason === terms.reason &&
+  (byProvider === undefined || byProvider === terms.byProvider)
 
 const invalid = (message: string): Failure => new Failure("request.invalid", { message })

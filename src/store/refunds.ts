@@ -46,13 +46,9 @@ export interface NewRefund {
 }
 
 /** One that the provider made. */
-export interface Reversal {
-  readonly id: string
-  readonly accountId: string
+export interface Reversal extends Pick<NewRefund, "id" | "accountId" | "amountMicro" | "reason"> {
   readonly topUpId: string
   readonly kind: Exclude<RefundKind, "refund">
-  readonly amountMicro: Micro
-  readonly reason: string
   /** The provider and its name for this reversal: one booking for each. */
   readonly key: string
   readonly reference: string
@@ -74,9 +70,17 @@ export interface Booked {
   readonly overMicro: Micro
 }
 
+export interface MadeRefund {
+  readonly refund: Refund
+  /** As it was asked for at first; undefined for one of before this was written down. */
+  readonly byProvider: boolean | undefined
+}
+
 export interface RefundStore {
   /** With the row of the audit log, in one statement. */
   book(refund: NewRefund, act: Act): Promise<Booked>
+  /** The operator's refund that was made under this key. */
+  madeUnder(key: Pick<NewRefund, "accountId" | "idempotencyKey">): Promise<MadeRefund | undefined>
   reverse(reversal: Reversal): Promise<Booked>
   find(id: string): Promise<Refund | undefined>
   /** The newest first; of one account, of one top-up, or all that are not paid out. Without a page the latest hundred. */
@@ -121,13 +125,23 @@ export function refundStore(database: Database): RefundStore {
             select ${signature(sql, act)}, 'account.refunded', ${accountId}::text,
               jsonb_build_object('balance_micro', posted_micro + amount_micro),
               jsonb_build_object('balance_micro', posted_micro, 'amount_micro', amount_micro, 'refund', refund_id,
-                'top_up', ${topUpId ?? null}::text), ${reason}
+                'top_up', ${topUpId ?? null}::text, 'payout', ${byProvider ? "provider" : "by_hand"}::text), ${reason}
             from booked where outcome = 'booked'
           )
           select * from booked`,
         once,
       )
       return toBooked(row)
+    },
+
+    async madeUnder({ accountId, idempotencyKey }) {
+      const [row] = await database.run(
+        (sql) => sql<(Row & { asked: string | null })[]>`
+          select r.*, (select a.after ->> 'payout' from audit_log a where a.subject = r.account_id and a.action = 'account.refunded' and a.after ->> 'refund' = r.id) as asked
+          from refunds r where r.account_id = ${accountId} and r.idempotency_key = ${`operator:${idempotencyKey}`}`,
+        once,
+      )
+      return row && { refund: toRefund(row), byProvider: row.asked === null ? undefined : row.asked === "provider" }
     },
 
     async reverse({ id, accountId, topUpId, kind, amountMicro, reason, key, reference, upToMicro, mayClaim }) {
@@ -159,7 +173,6 @@ export function refundStore(database: Database): RefundStore {
 
     claimDue: () =>
       run(
-        // Ever less often: after half of its age, from ten seconds to an hour.
         (sql) => sql`
           with due as (
             select id as due_id from refunds where status = 'sending' and next_attempt_at <= now()
@@ -216,7 +229,7 @@ export function refundStore(database: Database): RefundStore {
   }
 }
 
-/** From its next attempt on another process may take it over, when this one has died. */
+/** Ever less often: after half of its age, to an hour. From then on another process may take it over, when this one has died. */
 const later = (sql: Sql) => sql`greatest(interval '15 seconds', least(interval '1 hour', (now() - created_at) / 2))`
 
 function changed(sql: Sql, id: string, change: RefundChange) {

@@ -138,6 +138,43 @@ describe("an operator's refund", () => {
     await agree()
   })
 
+  test("under a key that was used for another payout is refused, and not taken for the one before", async () => {
+    const of = await paid()
+    const used = expect.objectContaining({ message: "'idempotency_key' was used for another refund of this account." })
+    const byHand = terms(of, 40_000n)
+    const made = await refunds().make(byHand, act())
+    answer = () => new Failure("dependency.upstream_unavailable")
+    asked.length = 0
+    expect(await refunds().make({ ...byHand, byProvider: true }, act())).toEqual(used)
+    const others = [{ amountMicro: micro(1n) }, { topUpId: undefined }, { reason: "another" }]
+    for (const other of others) expect(await refunds().make({ ...byHand, ...other }, act())).toEqual(used)
+    // Also one that could not be made for another reason: what stands in the way is that it was made.
+    expect(await refunds().make({ ...byHand, byProvider: true, topUpId: "top_none" }, act())).toEqual(used)
+    expect(asked).toEqual([])
+    const sent = terms(of, 20_000n, { byProvider: true })
+    const sending = await refunds().make(sent, act())
+    expect(sending).toMatchObject({ status: "sending" })
+    expect(await refunds().make({ ...sent, byProvider: false }, act())).toEqual(used)
+    expect(await refunds().make(sent, act())).toEqual(sending)
+    // The repeat is still the same when the refund has gone another way since.
+    if (made instanceof Failure) throw new Error("not made")
+    answer = () => ({ kind: "paid-out", reference: "79" })
+    await refunds().change(made.id, { to: "sending", reason: "by the provider after all" }, act())
+    expect(await refunds().make(byHand, act())).toMatchObject({ id: made.id, status: "paid_out", payout: "provider" })
+    expect(await state(of.accountId)).toEqual({ posted: 40_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("asked for twice at once under one key, by hand and by the provider, is one of them", async () => {
+    const of = await paid()
+    answer = () => ({ kind: "paid-out", reference: "80" })
+    const one = terms(of, 10_000n)
+    const both = await Promise.all([one, { ...one, byProvider: true }].map((asking) => refunds().make(asking, act())))
+    expect(both.filter((made) => made instanceof Failure)).toHaveLength(1)
+    expect(await state(of.accountId)).toEqual({ posted: 90_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
   test("takes nothing that is spent or in use, and calls back what is not in use", async () => {
     const of = await paid()
     const processId = await books.process()

@@ -66,6 +66,21 @@ test("a top-up goes back, from under a gateway that has leased it, and its owner
   await reconcile(gateway.sql, { busy: true })
 })
 
+test("a repeat under a key answers the same refund, and one that is to be paid out otherwise is refused", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const first = { top_up_id: topUp.id, amount_micro: 10_000 * RP, idempotency_key: "repeat-1" }
+  const made = await refund(person, first)
+  expect([made.status, made.json.status]).toEqual([201, "booked"])
+  const again = await refund(person, first)
+  expect([again.status, again.json.id]).toEqual([201, made.json.id])
+  const other = await refund(person, { ...first, payout: "provider" })
+  expect([other.status, other.json.code]).toEqual([400, "request.invalid"])
+  expect(other.json.error).toStartWith("'idempotency_key' was used for another refund")
+  expect((await ask("/operator/refunds")).json.data).toContainEqual(expect.objectContaining({ id: made.json.id }))
+  expect((await caller(gateway, person)("/account")).json.balance_micro).toBe(40_000 * RP)
+})
+
 test("refunds that wait are all listed, a page at a time: the one that has waited longest too", async () => {
   const person = await gateway.person(0)
   const topUp = await topUpOf(person)
