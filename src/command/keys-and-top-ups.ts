@@ -12,7 +12,7 @@ import { besideGateways, isTopUpId, openPayments, total } from "../payments/top-
 import { apiKeyStore } from "../store/api-keys.ts"
 import type { Database } from "../store/database.ts"
 import type { KeyRecord } from "../store/key-rows.ts"
-import { type OwnedTopUp, paymentViews, type StoredProblem } from "../store/operator/payments.ts"
+import { type OwnedTopUp, type PaymentProblem, paymentViews, type StoredProblem } from "../store/operator/payments.ts"
 import { type TopUp, topUpStore } from "../store/top-ups.ts"
 import * as beside from "./command.ts"
 import { command, CommandFailure, progress } from "./command.ts"
@@ -192,7 +192,7 @@ const checkCommand = () =>
       withDatabase(async (database, config) => {
         const topUp = await topUpNamed(database, id)
         // Gateways hear of a credit by the database's own notice.
-        const { topUps, providers } = openPayments(config, database, besideGateways(database))
+        const { topUps, providers } = openPayments(config, database, besideGateways(database, warnOfProblem))
         if (providers.find((provider) => provider.id === topUp.provider)?.readStatus === undefined)
           throw new CommandFailure(`${topUp.provider} cannot be asked: it keeps no list of payments`)
         sure(await progress(`asking ${topUp.provider}`, topUps.check(topUp)))
@@ -202,7 +202,7 @@ const checkCommand = () =>
 
 const problemsCommand = () =>
   command("problems", {
-    summary: "List payments that came and could not be credited",
+    summary: "List payments that need an operator: not credited, taken back by a bank, or for a closed account",
     examples: [["topup problems", "those that nobody has seen to"]],
   })
     .option("--all", "also those that were resolved")
@@ -236,6 +236,9 @@ const resolveCommand = () =>
         console.log(`${number}: resolved: ${(await views.problem(id))?.resolution?.note ?? note}`)
       }),
     )
+
+const warnOfProblem = ({ kind }: PaymentProblem) =>
+  console.error(`an operator has to see to it (${kind}): \`loket topup problems\``)
 
 async function topUpNamed(database: Database, id: string): Promise<TopUp> {
   const found = isTopUpId(id) ? await topUpStore(database).find(id) : undefined

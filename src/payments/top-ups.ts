@@ -64,6 +64,9 @@ const TOP_UP_MINUTES = 15
 /** Tells whoever holds the account's balance to look again; may come more than once for one payment. */
 type Credited = (accountId: string, topUpId: string) => void
 
+/** Hears once of each payment that an operator has to see to. */
+type NeedsOperator = (problem: PaymentProblem) => void
+
 /** Asked before the database is: what cannot be an id names nothing. */
 export const isTopUpId = (text: string): boolean => /^top_[A-Za-z0-9_-]{1,40}$/.test(text)
 
@@ -77,6 +80,7 @@ export interface TopUpsParts {
   readonly providers: readonly PaymentProvider[]
   readonly fees: Fees
   readonly credited: Credited
+  readonly needsOperator: NeedsOperator
   /** Books what of a payment went back. */
   readonly refunds: Pick<Refunds, "reverse">
 }
@@ -157,7 +161,8 @@ export class TopUps {
       await this.#keep({ ...problem, kind: "wrong_amount" })
       return new Failure("request.invalid", { message: "The amount paid is not the amount of the top-up." })
     }
-    await this.#parts.store.credit(known.id, { key: creditKey(providerId, reference), reference })
+    const isClosed = await this.#parts.store.credit(known.id, { key: creditKey(providerId, reference), reference })
+    if (isClosed) this.#parts.needsOperator({ ...problem, kind: "closed_account" })
     // Also when it had been credited before: the process that did so may not have lived to tell.
     this.#parts.credited(known.accountId, known.id)
     if (notice.kind === "reversed") await this.#parts.refunds.reverse(known, notice)
@@ -216,6 +221,7 @@ export interface Payments {
 /** Whoever must hear of what was booked. */
 export interface PaymentPorts extends Pick<RefundsParts, "recall" | "changed"> {
   readonly credited: Credited
+  readonly needsOperator: NeedsOperator
 }
 
 export function openPayments(config: Config, database: Database, ports: PaymentPorts): Payments {
@@ -226,8 +232,8 @@ export function openPayments(config: Config, database: Database, ports: PaymentP
   const provider = providers.find(({ id }) => id === config.PAYMENT_PROVIDER)
   if (provider === undefined) throw new Error(`no payment provider ${config.PAYMENT_PROVIDER}`)
   const store = topUpStore(database)
-  const problems = paymentProblemStore(database)
-  const { recall, changed, credited } = ports
+  const { recall, changed, credited, needsOperator } = ports
+  const problems = paymentProblemStore(database, needsOperator)
   const refunds = new Refunds({ store: refundStore(database), topUps: store, providers, problems, recall, changed })
   const topUps = new TopUps({
     store,
@@ -239,6 +245,7 @@ export function openPayments(config: Config, database: Database, ports: PaymentP
       payment: { basisPoints: config.PAYMENT_FEE_BPS, fixedMicro: rupiah(config.PAYMENT_FEE_RP) },
     },
     credited,
+    needsOperator,
     refunds,
   })
   return { store, topUps, refunds, provider, providers }
@@ -250,7 +257,8 @@ const rupiah = (amount: number) => micro(BigInt(amount) * MICRO_PER_RUPIAH)
 const ASKER = "-"
 
 /** Of a command beside the gateways, which hear of it from the database. A lost notice is harmless: each looks again by itself. */
-export const besideGateways = (database: Database): PaymentPorts => ({
+export const besideGateways = (database: Database, needsOperator: NeedsOperator = () => {}): PaymentPorts => ({
+  needsOperator,
   credited: () => {},
   changed: () => {},
   recall(accountId, amount) {

@@ -122,6 +122,8 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   )
   const { accounts } = people
   const payments = openPayments(config, database, {
+    needsOperator: ({ topUpId, ...problem }) =>
+      log.error("payment needs an operator", { top_up_id: topUpId, ...problem }),
     credited: (accountId, topUpId) => {
       actors.accounts.freed(accountId)
       events.credited(accountId, topUpId)

@@ -1,7 +1,7 @@
 /**
  * Top-ups as rows, and the one statement that turns a payment into balance.
  */
-import { type Micro, micro } from "../../actors/money/micro.ts"
+import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import type { Database } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 
@@ -64,8 +64,8 @@ export interface TopUpStore {
   list(accountId: string, page?: ListPage): Promise<readonly TopUp[]>
   /** Of all accounts, in the order of their ids, after the one named. */
   createdSince(since: Date, after: string | undefined, limit: number): Promise<readonly TopUp[]>
-  /** Credits the top-up once for each idempotency key. */
-  credit(id: string, payment: { readonly key: string; readonly reference: string }): Promise<void>
+  /** Credits the top-up once for each idempotency key. True when it now credited a closed account, and kept that as a problem. */
+  credit(id: string, payment: { readonly key: string; readonly reference: string }): Promise<boolean>
   /** Takes the right to ask the provider about one top-up now; false when somebody did a moment ago. */
   claim(id: string): Promise<boolean>
   /** Takes unpaid top-ups of these providers that are to be asked about, and puts each off until its next time. */
@@ -158,10 +158,10 @@ export function topUpStore(database: Database): TopUpStore {
 
     async credit(id, { key, reference }) {
       // All hangs on the transfer being fresh: whoever comes second waits for the first to commit, and then does nothing.
-      await database.run(
-        (sql) => sql`
+      const [row] = await database.run(
+        (sql) => sql<{ is_closed: boolean }[]>`
           with top_up as (
-            select t.id, account_id, t.balance_purchased_micro, t.service_fee_micro
+            select t.id, t.provider, account_id, t.balance_purchased_micro, t.service_fee_micro, t.payment_fee_micro + t.network_fee_micro as other_fees_micro
             from top_ups t join balances using (account_id) where t.id = ${id}
           ), fresh as (
             insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
@@ -176,11 +176,18 @@ export function topUpStore(database: Database): TopUpStore {
           ), paid as (
             update top_ups set status = 'paid', paid_at = now(), reference = ${reference}
             where id = ${id} and exists (select from fresh)
+          ), told as (
+            insert into payment_problems (provider, kind, reference, top_up_id, paid)
+            select t.provider, 'closed_account', ${reference}, t.id,
+              (t.balance_purchased_micro + t.service_fee_micro + t.other_fees_micro) / ${MICRO_PER_RUPIAH}::bigint || ' IDR'
+            from top_up t join accounts a on a.id = t.account_id where a.deleted_at is not null and exists (select from fresh)
+            on conflict do nothing returning 1
           )
-          select apply_1(null, array(
+          select exists (select from told) as is_closed, apply_1(null, array(
             select ('account', credit_account, null, null, null, -amount_micro)::change_1 from fresh))`,
         once,
       )
+      return row?.is_closed === true
     },
 
     async claim(id) {

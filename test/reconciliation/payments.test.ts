@@ -82,7 +82,16 @@ async function compare(days = 7) {
     recall: () => {},
     changed: () => {},
   })
-  const topUps = new TopUps({ store, problems, provider, providers, fees: noFees, credited: () => {}, refunds })
+  const topUps = new TopUps({
+    store,
+    problems,
+    provider,
+    providers,
+    fees: noFees,
+    credited: () => {},
+    needsOperator: () => {},
+    refunds,
+  })
   const parts = { store, providers, topUps, refunds, days, now: Date.now, pauseMs: 0 }
   const finding = await comparePayments(parts, new AbortController().signal)
   // Whatever it does leaves the books in order.

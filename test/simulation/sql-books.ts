@@ -313,8 +313,8 @@ export class SqlBooks implements Books, AsyncDisposable {
     })
   }
 
-  credit(topUpId: string, idempotencyKey: string): Promise<void> {
-    return topUpStore(this.#target.db).credit(topUpId, { key: idempotencyKey, reference: topUpId })
+  async credit(topUpId: string, idempotencyKey: string): Promise<void> {
+    await topUpStore(this.#target.db).credit(topUpId, { key: idempotencyKey, reference: topUpId })
   }
 
   async addPrice(model: string, rates: Rates, effectiveAt: number): Promise<bigint> {

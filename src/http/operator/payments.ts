@@ -119,8 +119,8 @@ export const operatorPaymentsController = ({ views, audit, authenticate }: Payme
           tag: "Operator",
           role: "support",
           summary: {
-            en: "Payments that came and could not be credited",
-            id: "Pembayaran yang masuk dan tidak dapat dikreditkan",
+            en: "Payments that need an operator: not credited, taken back by a bank, or for a closed account",
+            id: "Pembayaran yang memerlukan operator: tidak dapat dikreditkan, ditarik kembali oleh bank, atau untuk akun yang ditutup",
           },
           query: Type.Object({
             ...pageQuery,

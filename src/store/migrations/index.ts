@@ -89,6 +89,7 @@ import modelCustomers from "./0115_model_customers.sql" with { type: "text" }
 import usageErrors from "./0116_usage_errors.sql" with { type: "text" }
 import noUsageFailures from "./0117_no_usage_failures.sql" with { type: "text" }
 import profitModels from "./0118_profit_models.sql" with { type: "text" }
+import paidAfterClosing from "./0119_paid_after_closing.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -194,4 +195,5 @@ export const migrations: readonly Migration[] = [
   { name: "0116_usage_errors.sql", sql: usageErrors },
   { name: "0117_no_usage_failures.sql", sql: noUsageFailures },
   { name: "0118_profit_models.sql", sql: profitModels },
+  { name: "0119_paid_after_closing.sql", sql: paidAfterClosing },
 ]

@@ -122,16 +122,25 @@ const toProblem = (row: Row): StoredProblem => ({
 })
 
 /**
- * Payments that came and could not be credited: an order that nobody knows, or not the amount of the top-up. And what a payer's
- * bank took back. Kept once each, however often it is told, until an operator has seen to it.
+ * Payments that came and could not be credited: an order that nobody knows, or not the amount of the top-up. What a payer's
+ * bank took back, and what was paid after its account was closed. Kept once each, however often it is told, until an operator
+ * has seen to it.
  */
-export const problemKinds = ["unknown_order", "wrong_amount", "mismatch", "chargeback", "over_refunded"] as const
+export const problemKinds = [
+  "unknown_order",
+  "wrong_amount",
+  "mismatch",
+  "chargeback",
+  "over_refunded",
+  "closed_account",
+] as const
 
 export interface PaymentProblem {
   readonly provider: string
   /**
    * `mismatch`: what was told is not what the provider itself has of the payment. `chargeback`: the payer's bank took it back.
-   * `over_refunded`: more went back than was paid; what is over is not booked.
+   * `over_refunded`: more went back than was paid; what is over is not booked. `closed_account`: credited, and nobody can spend it;
+   * the credit's own statement keeps it (src/store/top-ups.ts).
    */
   readonly kind: (typeof problemKinds)[number]
   /** The provider's name for the payment. */
@@ -146,15 +155,22 @@ export interface PaymentProblemStore {
   record(problem: PaymentProblem): Promise<void>
 }
 
-export const paymentProblemStore = (database: Database): PaymentProblemStore => ({
-  async record({ provider, kind, reference, topUpId, paid }) {
-    await database.run(
-      (sql) => sql`
+/** `kept` hears of each once, when it is new. */
+export const paymentProblemStore = (
+  database: Database,
+  kept: (problem: PaymentProblem) => void = () => {},
+): PaymentProblemStore => ({
+  async record(problem) {
+    const { provider, kind, reference, topUpId, paid } = problem
+    const [row] = await database.run(
+      (sql) => sql<{ is_new: boolean }[]>`
         insert into payment_problems (provider, kind, reference, top_up_id, paid)
         values (${provider}, ${kind}, ${told(reference)}, ${topUpId ?? null}, ${told(paid)})
-        on conflict (provider, kind, reference, paid) do update set last_seen_at = now()`,
+        on conflict (provider, kind, reference, paid) do update set last_seen_at = now()
+        returning last_seen_at = first_seen_at as is_new`,
       { deadlineMs: 5_000, retry: true },
     )
+    if (row?.is_new === true) kept(problem)
   },
 })
 

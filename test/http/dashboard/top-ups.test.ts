@@ -374,6 +374,17 @@ describe("what cannot be credited is kept for the operator", () => {
     expect(await problems(topUp.id)).toMatchObject([{ kind: "unknown_order", top_up_id: null }])
   })
 
+  test("and what was credited to a closed account", async () => {
+    const { id, topUp } = await opened()
+    await world.sql`update accounts set deleted_at = now() where id = ${id}`
+    for (let n = 0; n < 3; n++) expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
+    expect(await problems(topUp.id)).toMatchObject([
+      { provider: "simulated", kind: "closed_account", top_up_id: topUp.id, paid: "50000 IDR", resolved_at: null },
+    ])
+    const [row] = await world.sql`select posted_micro from balances where account_id = ${id}`
+    expect(row?.posted_micro).toBe(BigInt(50_000 * RP))
+  })
+
   test("but not what nobody has proved, nor what was credited", async () => {
     const { topUp } = await opened()
     const forged = notification(told(topUp.id, { amount_rp: 1 }), "another")

@@ -197,6 +197,7 @@ export async function openWorld(options: WorldOptions = {}) {
     fees: options.fees ?? noFees,
     refunds,
     credited: (accountId) => void credited.push(accountId),
+    needsOperator: () => {},
   })
   const app = new Elysia()
     .use(edge)

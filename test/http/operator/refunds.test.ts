@@ -123,6 +123,50 @@ test("what is left goes back once an account is closed, to the last micro, and b
   await reconcile(gateway.sql, { busy: true })
 })
 
+test("what is paid after an account was closed is credited, told to operators once, and goes back", async () => {
+  const lines: string[] = []
+  await using told = await startTestGateway({ logged: (line) => void lines.push(line) })
+  const asking = caller(told, await makeOperator(told))
+  const notify = async (body: object) => {
+    const { body: text, headers } = notification(body)
+    return (await fetch(`${told.url}/webhooks/payments/simulated`, { method: "POST", body: text, headers })).status
+  }
+  const person = await told.person(0)
+  const before = (await caller(told, person)("/top-ups", { amount_rp: 20_000 })).json
+  const late = (await caller(told, person)("/top-ups", { amount_rp: 30_000 })).json
+  const [paidBefore, paidLate] = [before, late].map(({ id, breakdown }) => ({
+    top_up_id: id,
+    status: "paid",
+    amount_rp: breakdown.total_micro / RP,
+  }))
+  expect(await notify(paidBefore!)).toBe(200)
+  await told.sql`update accounts set deleted_at = now() where id = ${person.accountId}`
+  const all = await Promise.all([paidBefore!, paidLate!, paidLate!, paidLate!].map(notify))
+  expect([...all, await notify(paidLate!)]).toEqual([200, 200, 200, 200, 200])
+  const problems = (await asking("/operator/payment-problems")).json.data
+  expect(problems).toMatchObject([
+    {
+      kind: "closed_account",
+      provider: "simulated",
+      top_up_id: late.id,
+      account_id: person.accountId,
+      paid: "30000 IDR",
+    },
+  ])
+  const logged = lines.map((line) => JSON.parse(line)).filter(({ event }) => event === "payment needs an operator")
+  expect(logged).toMatchObject([{ level: "error", kind: "closed_account", top_up_id: late.id }])
+  expect((await asking(`/operator/accounts/${person.accountId}`)).json.balance_micro).toBe(50_000 * RP)
+  const made = await asking(`/operator/accounts/${person.accountId}/refunds`, {
+    top_up_id: late.id,
+    amount_micro: late.breakdown.total_micro,
+    payout: "provider",
+    reason: "paid after closing",
+    idempotency_key: "closed",
+  })
+  expect([made.status, made.json.status]).toEqual([201, "paid_out"])
+  await reconcile(told.sql, { busy: true })
+})
+
 test("what a bank takes back after it was spent is claimed: calls get 402 until more than that has come", async () => {
   const person = await gateway.person(0)
   const topUp = await topUpOf(person)

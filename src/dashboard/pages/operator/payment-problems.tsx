@@ -129,7 +129,7 @@ export const useProblemsText = texts({
   id: {
     title: "Masalah pembayaran",
     intro:
-      "Pembayaran yang masuk tetapi tidak dapat dikreditkan, dan yang ditarik kembali oleh bank pembayar. Tidak ada uang lain yang bergerak sampai Anda menanganinya, misalnya dengan penyesuaian saldo.",
+      "Pembayaran yang masuk tetapi tidak dapat dikreditkan, yang ditarik kembali oleh bank pembayar, dan yang dikreditkan ke akun yang sudah ditutup. Tidak ada uang lain yang bergerak sampai Anda menanganinya, misalnya dengan penyesuaian saldo.",
     all: "Tampilkan juga yang sudah selesai",
     none: "Tidak ada masalah pembayaran",
     noneHint: "Semua pembayaran yang masuk sudah dikreditkan.",
@@ -139,6 +139,7 @@ export const useProblemsText = texts({
       mismatch: "Tidak cocok dengan penyedia",
       chargeback: "Ditarik kembali oleh bank pembayar",
       over_refunded: "Kembali lebih dari yang dibayar",
+      closed_account: "Dibayar setelah akun ditutup",
     },
     columns: {
       reference: "Rujukan",
@@ -165,7 +166,7 @@ export const useProblemsText = texts({
   en: {
     title: "Payment problems",
     intro:
-      "Payments that came and could not be credited, and those that a payer's bank took back. No other money moves until you see to it, such as by adjusting a balance.",
+      "Payments that came and could not be credited, those that a payer's bank took back, and those that were credited to a closed account. No other money moves until you see to it, such as by adjusting a balance or a refund.",
     all: "Show resolved ones too",
     none: "No payment problems",
     noneHint: "Every payment that came has been credited.",
@@ -175,6 +176,7 @@ export const useProblemsText = texts({
       mismatch: "Not as the provider has it",
       chargeback: "Taken back by the payer's bank",
       over_refunded: "More went back than was paid",
+      closed_account: "Paid after the account was closed",
     },
     columns: {
       reference: "Reference",
