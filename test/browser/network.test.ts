@@ -1,4 +1,4 @@
-/** What people see of a network that fails: the browser is offline. */
+/** What people see of a network that fails: the browser is offline, or something before the gateway answers. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type BrowserWorld, openBrowser } from "./harness.ts"
 
@@ -26,5 +26,36 @@ test("a change that is pressed offline fails at once, can be pressed again, and 
   expect(data).toEqual([])
   await pay.click()
   await page.waitForURL(/\/wallet\/top_/)
+  visit.complaints.length = 0
+})
+
+test.each([
+  ["en", "Loket cannot answer right now.", "Your connection works (HTTP 503). Try again in a moment."],
+  ["id", "Loket sedang tidak dapat menjawab.", "Sambungan Anda tidak bermasalah (HTTP 503). Coba lagi sebentar lagi."],
+] as const)(
+  "who is answered by something before the gateway is not told of their own connection (%s)",
+  async (language, told, hint) => {
+    const customer = await world.gateway.person()
+    await using visit = await world.visit({ person: customer, language })
+    await visit.page.route(/\/top-ups$/, (route) =>
+      route.fulfill({ status: 503, contentType: "text/html", body: "<h1>503</h1>", headers: { "Retry-After": "1" } }),
+    )
+    await visit.open("/wallet")
+    const alert = visit.page.getByRole("alert")
+    for (const words of [told, hint]) await alert.getByText(words, { exact: true }).waitFor()
+    await alert.getByText(language === "en" ? /in 1 second\./ : /1 detik/).waitFor()
+    visit.complaints.length = 0
+  },
+)
+
+test("a page that a proxy could not pass on for a moment comes by itself", async () => {
+  const customer = await world.gateway.person()
+  await using visit = await world.visit({ person: customer })
+  let asked = 0
+  await visit.page.route(/\/keys\?/, (route) =>
+    ++asked === 1 ? route.fulfill({ status: 502, contentType: "text/html", body: "<h1>502</h1>" }) : route.continue(),
+  )
+  await visit.open("/keys")
+  await visit.page.getByText("No keys yet").waitFor()
   visit.complaints.length = 0
 })

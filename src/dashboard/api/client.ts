@@ -99,7 +99,7 @@ interface Answered {
   readonly data: unknown
   readonly error: { readonly value: unknown } | null
   readonly status: number
-  readonly response: Response
+  readonly response: Response | undefined
 }
 type Data<A> = A extends { readonly error: null; readonly data: infer T } ? T : never
 
@@ -109,16 +109,22 @@ export async function unwrap<A extends Answered>(call: Promise<A>): Promise<Data
     throw new ApiFailure(undefined, 0)
   })
   if (error === null) return data as Data<A>
+  // A request that could not be sent has no response, and a status that the client makes up.
+  if (response === undefined) throw new ApiFailure(undefined, 0)
   throw new ApiFailure(errorBody(error.value), status, retryAfterS(response))
 }
 
 /** An error body. The codes of errors inside a stream are shorter. */
 type ErrorDetails = Omit<ErrorBody, "code"> & { readonly code: string }
 
-/** A failed API call: the error body that the server sent (gateway-api.md, "Error body"), or that it was not reached. */
+/**
+ * A failed API call: the error body that the server sent (gateway-api.md, "Error body"), that something before the server
+ * answered in its place, or that nothing was reached.
+ */
 export class ApiFailure extends Error {
-  /** Undefined when the gateway did not answer at all. */
+  /** Undefined when the gateway did not answer itself. */
   readonly body: ErrorDetails | undefined
+  /** 0 when nothing answered. */
   readonly status: number
   /** The least time to wait, in seconds. */
   readonly retryAfterS: number | undefined
@@ -161,9 +167,12 @@ function errorBody(value: unknown): ErrorBody | undefined {
 
 const MAX_RETRIES = 2
 
-/** Whether a failed query is repeated by itself: when the server calls the failure retryable, or the connection failed. */
+/** Of a proxy whose gateway is away for a moment, such as during an upgrade; 0: the connection failed. */
+const PASSING: readonly number[] = [0, 502, 503, 504]
+
+/** Whether a failed query is repeated by itself: when the server calls the failure retryable, or nothing reached the server. */
 export const mayRetry = (failures: number, error: Error): boolean =>
-  failures < MAX_RETRIES && error instanceof ApiFailure && (error.body?.retryable ?? error.status === 0)
+  failures < MAX_RETRIES && error instanceof ApiFailure && (error.body?.retryable ?? PASSING.includes(error.status))
 
 /**
  * Which account this page is about. Every call says so, because the choice is the session's and another tab may have made

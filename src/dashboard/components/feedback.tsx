@@ -160,10 +160,15 @@ function ErrorWords({ error }: { readonly error: unknown }) {
   const { language } = useLanguage()
   if (!(error instanceof ApiFailure)) return <p className="error-state-message">{text.unexpected}</p>
   if (error.body === undefined) {
+    // Something before the gateway has answered in its place.
+    const isAway = error.status !== 0
     return (
       <>
-        <p className="error-state-message">{text.unreachable}</p>
-        <p className="error-state-hint">{text.unreachableHint}</p>
+        <p className="error-state-message">{isAway ? text.unavailable : text.unreachable}</p>
+        <p className="error-state-hint">{isAway ? text.unavailableHint(String(error.status)) : text.unreachableHint}</p>
+        {error.retryAfterS !== undefined && (
+          <p className="error-state-hint">{text.waitSeconds(format.number(error.retryAfterS))}</p>
+        )}
       </>
     )
   }
