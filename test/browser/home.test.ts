@@ -117,3 +117,27 @@ test("first steps are ticked off one by one, and go away when all are done", asy
   await buy(own)
   await steps.first().waitFor({ state: "detached" })
 })
+
+test.each(["/account/summary", "/account/price-changes"])(
+  "where home's %s could not be had, it is told once, and not asked for without an end",
+  async (path) => {
+    await using visit = await world.visit({ person: customer })
+    const { page } = visit
+    let asked = 0
+    await page.route(`**${path}`, (route) => {
+      asked++
+      return route.fulfill({ status: 400, body: "no" })
+    })
+    await page.goto(`${world.gateway.url}/dashboard`)
+    await page.getByRole("table", { name: "Recent calls" }).waitFor({ timeout: 20_000 })
+    await Bun.sleep(2_000)
+    // Once for itself, once where it is shown, and once when the connection for events stands.
+    expect(asked).toBeLessThanOrEqual(3)
+    if (path === "/account/summary") {
+      await page.getByRole("alert").getByText("Loket cannot answer right now.").waitFor()
+      await page.unroute(`**${path}`)
+      await page.getByRole("button", { name: "Try again" }).click()
+      await page.getByRole("main").getByText("Available balance", { exact: true }).waitFor()
+    }
+  },
+)

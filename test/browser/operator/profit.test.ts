@@ -257,3 +257,21 @@ test("a price shows its margin on the calls of the last days before it is saved"
   await visit.screenshot("operator-price-margin")
   await visit.expectAccessible()
 })
+
+test("a rate that is being written stays while the sums cannot be had, and are asked for again", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  let asked = 0
+  await page.route(/\/operator\/profit\?/, (route) => {
+    asked++
+    return route.fulfill({ status: 400, body: "no" })
+  })
+  await visit.open("/operator/profit")
+  await page.getByRole("alert").waitFor()
+  await page.getByRole("button", { name: "Set a rate" }).click()
+  await page.getByLabel("Currency").fill("EUR")
+  const before = asked
+  await eventually(async () => expect(asked).toBeGreaterThan(before))
+  await Bun.sleep(500)
+  expect(await page.getByLabel("Currency").inputValue()).toBe("EUR")
+})

@@ -25,7 +25,8 @@ export default function HomePage() {
   // Asked for at once; shown below.
   useQuery(recentCallsQuery)
   // What stands at the top, or does not, would move all the rest.
-  if (summary.isPending || changes.isPending) {
+  // Until each was answered once: what is shown below asks anew where there was an error, and must not be taken away for that.
+  if ([summary, changes].some(({ isPending, errorUpdateCount }) => isPending && errorUpdateCount === 0)) {
     return (
       <Page title={text.title}>
         <Skeleton lines={20} />

@@ -60,6 +60,7 @@ export default function ProfitPage() {
   const {
     data: short,
     error,
+    errorUpdateCount: errors,
     refetch,
   } = useQuery({
     ...profitQuery(question, ROWS),
@@ -95,7 +96,8 @@ export default function ProfitPage() {
       ) : (
         <Skeleton lines={8} />
       )}
-      {(profit !== undefined || error !== null) && <ExchangeRates />}
+      {/* It stays while what failed is asked for again: its dialog may be open. */}
+      {(profit !== undefined || errors > 0) && <ExchangeRates />}
     </OperatorPage>
   )
 }
