@@ -59,3 +59,24 @@ test("a page that a proxy could not pass on for a moment comes by itself", async
   await visit.page.getByText("No keys yet").waitFor()
   visit.complaints.length = 0
 })
+
+test.each([
+  ["1", "Too many failed attempts. Try again in 1 second."],
+  ["30", "Too many failed attempts. Try again in 30 seconds."],
+])("who has to wait for %s s before signing in reads it in words that fit", async (retryAfter, told) => {
+  await using visit = await world.visit()
+  const { page } = visit
+  await page.route("**/auth/sign-in", (route) =>
+    route.fulfill({
+      status: 401,
+      json: { error: "Wrong.", code: "auth.unauthorized", retryable: true, request_id: "req_1" },
+      headers: { "Retry-After": retryAfter },
+    }),
+  )
+  await visit.open("/sign-in")
+  await page.getByLabel("E-mail address").fill("somebody@example.com")
+  await page.getByLabel("Password").fill("what was typed")
+  await page.getByRole("button", { name: "Sign in", exact: true }).click()
+  await page.getByText(told, { exact: true }).waitFor()
+  expect(await page.getByLabel("Password").inputValue()).toBe("what was typed")
+})

@@ -68,7 +68,7 @@ export const useBreakerText = texts({
     },
     pause: "Goes on",
     pauses: { none: "When I resume it", "15": "15 minutes", "60": "1 hour", "1440": "1 day" },
-    pauseOther: (minutes: string) => `${minutes} minutes`,
+    pauseOther: (minutes: string) => `${minutes} ${minutes === "1" ? "minute" : "minutes"}`,
     pausedTag: "Paused",
     paused: (since: string) => `Paused since ${since}: spending of 10 minutes reached its ceiling.`,
     accountPaused: (since: string) =>

@@ -239,6 +239,7 @@ const useText = texts({
     proved: (email: string) => `This account's address: ${email}.`,
     toHome: "Go to home",
     dead: "This link was used, is over, or is another account's. Ask for a new one.",
-    tooMany: (minutes: string) => `Too many mails were asked for. Try again in ${minutes} minutes.`,
+    tooMany: (minutes: string) =>
+      `Too many mails were asked for. Try again in ${minutes} ${minutes === "1" ? "minute" : "minutes"}.`,
   },
 })

@@ -214,12 +214,14 @@ const useSignInText = texts({
       "This passkey was not accepted. It may have been removed from the account, or the time ran out. Try again.",
     code: "Code",
     wrongCode: "This code is wrong, was used before, or is over. After ten minutes, begin again.",
-    tooManyCodes: (minutes: string) => `Too many wrong codes. Try again in ${minutes} minutes.`,
+    tooManyCodes: (minutes: string) =>
+      `Too many wrong codes. Try again in ${minutes} ${minutes === "1" ? "minute" : "minutes"}.`,
     again: "Begin again",
     noAccount: "No account yet?",
     signUp: "Sign up",
     wrong: "The e-mail address or the password is wrong.",
-    tooMany: (seconds: string) => `Too many failed attempts. Try again in ${seconds} seconds.`,
+    tooMany: (seconds: string) =>
+      `Too many failed attempts. Try again in ${seconds} ${seconds === "1" ? "second" : "seconds"}.`,
     lost: "Your session has ended. Sign in to return to where you were.",
     slow: "Because of failed attempts before, this takes a few seconds.",
   },

@@ -279,6 +279,7 @@ export const useMembersText = texts({
     leaveTitle: "Leave this account?",
     leaveText: (email: string) => `You lose access to the account ${email}. Only its owner can invite you again.`,
     left: "You are no member of that account any more.",
-    tooMany: (minutes: string) => `Too many invitations. Try again in ${minutes} minutes.`,
+    tooMany: (minutes: string) =>
+      `Too many invitations. Try again in ${minutes} ${minutes === "1" ? "minute" : "minutes"}.`,
   },
 })

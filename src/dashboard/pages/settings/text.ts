@@ -117,7 +117,8 @@ export const useSettingsText = texts({
     newPasswordHint: "At least 10 characters.",
     passwordShort: "The password must have 10 to 256 characters.",
     passwordWrong: "This password is wrong.",
-    tooMany: (seconds: string) => `Too many attempts. Try again in ${seconds} seconds.`,
+    tooMany: (seconds: string) =>
+      `Too many attempts. Try again in ${seconds} ${seconds === "1" ? "second" : "seconds"}.`,
     changePassword: "Change password",
     passwordChanged: "Password changed; other sessions have ended",
     sessions: "Sessions",
