@@ -45,6 +45,7 @@ const operatorPages = [
   ["/operator/accounts/:id", () => import("./pages/operator/account.tsx")],
   ["/operator/accounts/:id/calls", () => import("./pages/operator/account-calls.tsx")],
   ["/operator/top-ups", () => import("./pages/operator/top-ups.tsx")],
+  ["/operator/refunds", () => import("./pages/operator/refunds.tsx")],
   ["/operator/payment-problems", () => import("./pages/operator/payment-problems.tsx")],
   ["/operator/models", () => import("./pages/operator/models.tsx")],
   ["/operator/models/:model", () => import("./pages/operator/model.tsx")],

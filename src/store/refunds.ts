@@ -34,6 +34,10 @@ export interface Refund {
   readonly paidOutAt: Date | undefined
 }
 
+export type OwnedRefund = Refund & { readonly email: string }
+
+export const waitingStatuses = ["booked", "sending"] as const
+
 export interface NewRefund {
   readonly id: string
   readonly accountId: string
@@ -83,11 +87,10 @@ export interface RefundStore {
   madeUnder(key: Pick<NewRefund, "accountId" | "idempotencyKey">): Promise<MadeRefund | undefined>
   reverse(reversal: Reversal): Promise<Booked>
   find(id: string): Promise<Refund | undefined>
-  /** The newest first; of one account, of one top-up, or all that are not paid out. Without a page the latest hundred. */
-  list(
-    of: { readonly accountId: string } | { readonly topUpId: string } | "open",
-    page?: ListPage,
-  ): Promise<readonly Refund[]>
+  /** The newest first; of one account, or of one top-up. Without a page the latest hundred. */
+  list(of: { readonly accountId: string } | { readonly topUpId: string }, page?: ListPage): Promise<readonly Refund[]>
+  /** Those of all accounts that are not paid out, or that are so far; the newest first. */
+  waiting(status: Refund["status"] | undefined, page: ListPage): Promise<readonly OwnedRefund[]>
   /** Those that the provider is to be asked about now; each is put off until its next time, for everybody. */
   claimDue(): Promise<readonly Refund[]>
   /** Takes the right to ask the provider about one now. */
@@ -161,15 +164,21 @@ export function refundStore(database: Database): RefundStore {
     list: (of, { after, limit } = { after: undefined, limit: LISTED }) =>
       run(
         (sql) => sql`
-          select * from refunds where ${
-            of === "open"
-              ? sql`status in ('booked', 'sending')`
-              : "accountId" in of
-                ? sql`account_id = ${of.accountId}`
-                : sql`top_up_id = ${of.topUpId}`
-          } ${after === undefined ? sql`` : sql`and (created_at, id) < (select created_at, id from refunds where id = ${after})`}
+          select * from refunds
+          where ${"accountId" in of ? sql`account_id = ${of.accountId}` : sql`top_up_id = ${of.topUpId}`} ${before(sql, after)}
           order by created_at desc, id desc limit ${limit}`,
       ),
+
+    async waiting(status, { after, limit }) {
+      const rows = await database.run(
+        (sql) => sql<(Row & { email: string })[]>`
+          select refunds.*, (select email from accounts where accounts.id = refunds.account_id) from refunds
+          where status in ('booked', 'sending') ${status === undefined ? sql`` : sql`and status = ${status}`} ${before(sql, after)}
+          order by created_at desc, id desc limit ${limit}`,
+        once,
+      )
+      return rows.map((row) => ({ ...toRefund(row), email: row.email }))
+    },
 
     claimDue: () =>
       run(
@@ -228,6 +237,10 @@ export function refundStore(database: Database): RefundStore {
     },
   }
 }
+
+/** After one of a list that has the newest first. */
+const before = (sql: Sql, after: string | undefined) =>
+  after === undefined ? sql`` : sql`and (created_at, id) < (select created_at, id from refunds where id = ${after})`
 
 /** Ever less often: after half of its age, to an hour. From then on another process may take it over, when this one has died. */
 const later = (sql: Sql) => sql`greatest(interval '15 seconds', least(interval '1 hour', (now() - created_at) / 2))`

@@ -54,6 +54,7 @@ const operators = [
   "/operator/accounts/:account",
   "/operator/accounts/:account/calls",
   "/operator/top-ups",
+  "/operator/refunds",
   "/operator/payment-problems",
   "/operator/models",
   "/operator/models/:model",

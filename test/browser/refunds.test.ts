@@ -14,7 +14,7 @@ beforeAll(async () => {
   world = await openBrowser()
   operator = await makeOperator(world.gateway)
   customer = await world.gateway.person()
-  topUpId = await paid(50_000)
+  topUpId = await paid(customer, 50_000)
 }, 60_000)
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -22,9 +22,21 @@ const simulate = async (id: string, play = "") => {
   const response = await fetch(`${world.gateway.url}/simulated-pay/${id}${play}`, { method: "POST" })
   expect(response.status).toBe(200)
 }
-async function paid(amountRp: number): Promise<string> {
-  const { json } = await caller(world.gateway, customer)("/top-ups", { amount_rp: amountRp })
+async function paid(person: Person, amountRp: number): Promise<string> {
+  const { json } = await caller(world.gateway, person)("/top-ups", { amount_rp: amountRp })
   await simulate(json.id)
+  return json.id
+}
+
+async function waitingRefund(person: Person, amountRp: number, topUp: string): Promise<string> {
+  const ask = caller(world.gateway, operator)
+  const { json } = await ask(`/operator/accounts/${person.accountId}/refunds`, {
+    top_up_id: topUp,
+    amount_micro: amountRp * 1_000_000,
+    payout: "by_hand",
+    reason: "a test",
+    idempotency_key: crypto.randomUUID(),
+  })
   return json.id
 }
 
@@ -66,6 +78,53 @@ test("an operator refunds a part of a top-up, and writes down its transfer", asy
   await visit.open("/operator/top-ups")
   await page.getByRole("row", { name: new RegExp(`${topUpId}.*Partly refunded.*12,500 went back`) }).waitFor()
   await visit.expectAccessible()
+})
+
+test.each(everyLook)("refunds that wait are one list, whoever's they are: %o", async (look) => {
+  const names = {
+    en: { title: "Refunds", booked: "To be paid out" },
+    id: { title: "Pengembalian dana", booked: "Belum dibayarkan" },
+  }
+  const { title, booked } = names[look.language]
+  const person = await world.gateway.person()
+  await waitingRefund(person, 3_000, await paid(person, 20_000))
+  await using visit = await world.visit({ ...look, person: operator })
+  const { page } = visit
+  await visit.open("/operator/refunds")
+  await page.getByRole("heading", { name: title, level: 1 }).waitFor()
+  await page.getByRole("radio", { name: booked }).check()
+  await page.waitForURL(/status=booked/)
+  await page.getByRole("table", { name: title }).waitFor()
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await visit.screenshot("operator-waiting-refunds")
+})
+
+test("a refund leaves the list of those that wait when it is paid out, and one that waits longest is there too", async () => {
+  await world.gateway.sql`
+    insert into refunds (id, account_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro,
+      claimed_micro, reason, status, created_at)
+    select 'ref_later_' || n, ${customer.accountId}, 'refund', 'later ' || n, 1, 0, 0, 0, 'a test', 'booked', now() + n * interval '1 second'
+    from generate_series(1, 60) n`
+  const other = await world.gateway.person()
+  await using visit = await world.visit({ person: operator })
+  const { page } = visit
+  const { email } = (await caller(world.gateway, other)("/account")).json
+  const id = await waitingRefund(other, 4_000, await paid(other, 20_000))
+  await visit.open("/operator/refunds")
+  await page.getByRole("button", { name: "Load more" }).click()
+  const row = page.getByRole("row").filter({ hasText: email })
+  await row.getByText("Rp\u00A04,000").waitFor()
+  await row.getByRole("button", { name: "Record transfer" }).press("Enter")
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Transfer number").fill("BCA 7")
+  await dialog.getByLabel("Reason").fill("Sent by the bank")
+  await dialog.getByRole("button", { name: "Record transfer" }).click()
+  await dialog.waitFor({ state: "detached" })
+  await row.waitFor({ state: "detached" })
+  const [paidOut] = await world.gateway.sql`select status, reference from refunds where id = ${id}`
+  expect(paidOut).toMatchObject({ status: "paid_out", reference: "BCA 7" })
+  await world.gateway.sql`delete from refunds where id like 'ref\\_later%'`
 })
 
 test.each(everyLook)("a chargeback and its claim are shown where its owner and an operator look: %o", async (look) => {

@@ -6,8 +6,8 @@ import { Failure } from "../../failure/failure.ts"
 import type { Refunds } from "../../payments/refunds.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import type { AccountViews } from "../../store/operator/accounts.ts"
-import type { Refund, RefundStore } from "../../store/refunds.ts"
-import { pageJson, type PageQuery, pageQuery, readPage, Reason } from "../dashboard/page.ts"
+import { type OwnedRefund, type Refund, type RefundStore, waitingStatuses } from "../../store/refunds.ts"
+import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { refundJson, refundShape } from "../dashboard/top-ups.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { exactly, field, oneOf, orNull, pageOf, text } from "../shapes.ts"
@@ -15,7 +15,7 @@ import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
 
 export interface RefundsDeps {
   readonly refunds: Refunds
-  readonly store: Pick<RefundStore, "list">
+  readonly store: Pick<RefundStore, "list" | "waiting">
   readonly views: Pick<AccountViews, "find">
   readonly authenticate: Authenticate
 }
@@ -70,12 +70,6 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
   const operators = operatorBy(authenticate)
   const found = async (id: string) =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
-  const listed = async (of: Parameters<RefundStore["list"]>[0], query: PageQuery) => {
-    const page = readPage(query, [REFUND_ID])
-    if (page instanceof Failure) return page
-    const rows = await store.list(of, { after: page.after?.[0], limit: page.limit + 1 })
-    return pageJson(rows, page, { item: operatorRefundJson, placeOf: ({ id }) => [id] })
-  }
   return new Elysia({ name: "operator/refunds" })
     .get(
       ...operators(
@@ -87,10 +81,16 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
             en: "Refunds that are not paid out yet, the newest first",
             id: "Pengembalian dana yang belum dibayarkan, dari yang terbaru",
           },
-          query: Type.Object(pageQuery),
-          answer: pageOf(OperatorRefund),
+          query: Type.Object({ ...pageQuery, status: Type.Optional(oneOf(waitingStatuses)) }),
+          answer: pageOf(Type.Intersect([OperatorRefund, Type.Object({ email: text })])),
         },
-        async ({ query }) => await listed("open", query),
+        async ({ query }) => {
+          const page = readPage(query, [REFUND_ID])
+          if (page instanceof Failure) return page
+          const rows = await store.waiting(query.status, { after: page.after?.[0], limit: page.limit + 1 })
+          const item = (refund: OwnedRefund) => ({ ...operatorRefundJson(refund), email: refund.email })
+          return pageJson(rows, page, { item, placeOf: ({ id }) => [id] })
+        },
       ),
     )
     .get(
@@ -108,7 +108,11 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         },
         async ({ params, query }) => {
           const account = await found(params.id)
-          return account instanceof Failure ? account : await listed({ accountId: account.id }, query)
+          if (account instanceof Failure) return account
+          const page = readPage(query, [REFUND_ID])
+          if (page instanceof Failure) return page
+          const rows = await store.list({ accountId: account.id }, { after: page.after?.[0], limit: page.limit + 1 })
+          return pageJson(rows, page, { item: operatorRefundJson, placeOf: ({ id }) => [id] })
         },
       ),
     )

@@ -103,6 +103,30 @@ test("refunds that wait are all listed, a page at a time: the one that has waite
   await gateway.sql`delete from refunds where id like 'ref\\_later%'`
 })
 
+test("a refund that waits says whose it is and what it waits for, and leaves the list when it is paid out", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const byHand = (await refund(person, { top_up_id: topUp.id, amount_micro: RP })).json
+  const byProvider = (await refund(person, { top_up_id: topUp.id, amount_micro: 2 * RP })).json
+  await gateway.sql`update refunds set status = 'sending', next_attempt_at = now() + interval '1 hour' where id = ${byProvider.id}`
+  const { email } = (await caller(gateway, person)("/account")).json
+  const waiting = async (query: string) => {
+    const { json } = await ask(`/operator/refunds${query}`)
+    const mine = json.data.filter(({ account_id: of }: { account_id: string }) => of === person.accountId)
+    return mine.map((one: { id: string; email: string }) => [one.id, one.email])
+  }
+  expect(await waiting("")).toEqual([
+    [byProvider.id, email],
+    [byHand.id, email],
+  ])
+  expect(await waiting("?status=booked")).toEqual([[byHand.id, email]])
+  expect(await waiting("?status=sending")).toEqual([[byProvider.id, email]])
+  expect((await ask("/operator/refunds?status=paid_out")).status).toBe(400)
+  await ask(`/operator/refunds/${byHand.id}/paid-out`, { reference: "BCA 2", reason: "sent" })
+  expect(await waiting("?status=booked")).toEqual([])
+  await gateway.sql`update refunds set status = 'booked' where id = ${byProvider.id}`
+})
+
 test("what is left goes back once an account is closed, to the last micro, and by hand", async () => {
   const person = await gateway.person(12_345)
   const { key } = await gateway.key(person)

@@ -14,8 +14,8 @@ import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } f
 import { useAccountText } from "./account-text.ts"
 import { AccountTags } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
-import { RefundDialog, Refunds, useRefunds } from "./refunds.tsx"
-import { useRefundsText } from "./refunds-text.ts"
+import { RefundDialog, useRefundsText } from "./refund-dialog.tsx"
+import { Refunds, useRefunds } from "./refunds.tsx"
 import { AccountTopUps, useAccountTopUps } from "./top-ups.tsx"
 
 export default function AccountPage() {

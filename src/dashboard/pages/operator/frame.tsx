@@ -25,6 +25,7 @@ const PLACES = [
   ["/operator/profit", "profit"],
   ["/operator/accounts", "accounts"],
   ["/operator/top-ups", "topUps"],
+  ["/operator/refunds", "refunds"],
   ["/operator/payment-problems", "problems"],
   ["/operator/models", "models"],
   ["/operator/backends", "backends"],

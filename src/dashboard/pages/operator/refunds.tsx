@@ -1,16 +1,17 @@
-/** Money back on an account's page: what went back, what is still to be paid out, and the dialogs that do it. */
+/** Money back: what went back of an account, what waits to be paid out of all of them, and what can be done about it. */
+import { CircleCheck } from "lucide-react"
 import { useState } from "react"
+import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
-import { Choice, SelectField, TextField } from "../../components/form.tsx"
+import { Choice, TextField } from "../../components/form.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { FormDialog } from "../../components/dialog.tsx"
+import { EmptyState } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
-import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
-import { amountIn, parseRupiah } from "../../i18n/figures.ts"
-import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft } from "./act-dialog.tsx"
-import { at, RoleButton, useList } from "./frame.tsx"
-import { useRefundsText } from "./refunds-text.ts"
+import { useFormat, texts } from "../../i18n/language.tsx"
+import { ActDialog } from "./act-dialog.tsx"
+import { at, OperatorPage, RoleButton, useList, useParameter } from "./frame.tsx"
+import { useRefundsText } from "./refund-dialog.tsx"
 
 const refundsPage = (accountId: string, cursor: string | undefined) =>
   unwrap(api.operator.accounts({ id: accountId }).refunds.get({ query: at(cursor) }))
@@ -31,22 +32,75 @@ const TONES: Readonly<Record<Refund["status"], Tone>> = {
 export function Refunds({ accountId }: { readonly accountId: string }) {
   const text = useRefundsText()
   const { table } = useRefunds(accountId)
-  const [acting, setActing] = useState<{ readonly refund: Refund; readonly act: Act }>()
+  const { columns, dialog } = useActs()
   return (
     <Card title={text.refunds} flush>
-      <DataTable
-        caption={text.refunds}
-        columns={useColumns((refund, act) => setActing({ refund, act }))}
-        {...table}
-        rowKey={({ id }) => id}
-        empty={text.none}
-      />
-      {acting !== undefined && <RefundActDialog {...acting} onClose={() => setActing(undefined)} />}
+      <DataTable caption={text.refunds} columns={columns} {...table} rowKey={({ id }) => id} empty={text.none} />
+      {dialog}
     </Card>
   )
 }
 
+/** What waits for somebody to transfer it, and what waits for the provider. */
+const waiting = ["booked", "sending"] as const
+
+const waitingPage = (status: (typeof waiting)[number] | undefined, cursor: string | undefined) =>
+  unwrap(api.operator.refunds.get({ query: { ...(status !== undefined && { status }), ...at(cursor) } }))
+type WaitingRefund = Awaited<ReturnType<typeof waitingPage>>["data"][number]
+
+/** The refunds of all accounts that are not paid out yet. */
+export default function RefundsPage() {
+  const text = useWaitingText()
+  const { refunds, statuses } = useRefundsText()
+  const [asked, setStatus] = useParameter("status")
+  const status = waiting.find((known) => known === asked)
+  const { table } = useList(["refunds", "waiting", status], (cursor) => waitingPage(status, cursor))
+  const { columns, dialog } = useActs()
+  const [, time, ...rest] = columns
+  const account: Column<WaitingRefund> = {
+    id: "account",
+    head: text.account,
+    names: true,
+    cell: ({ account_id: id, email }) => <Link href={`/operator/accounts/${id}`}>{email}</Link>,
+  }
+  const since = time === undefined ? [] : [{ ...time, head: text.since }]
+  return (
+    <OperatorPage title={refunds} intro={text.intro}>
+      <Choice
+        label={text.status}
+        values={["", ...waiting]}
+        chosen={status ?? ""}
+        nameOf={(value) => (value === "" ? text.any : statuses[value])}
+        onChoose={setStatus}
+      />
+      <Card flush>
+        <DataTable
+          caption={refunds}
+          columns={[account, ...since, ...rest]}
+          {...table}
+          rowKey={({ id }) => id}
+          empty={
+            <EmptyState icon={<CircleCheck />} title={text.none}>
+              {text.noneHint}
+            </EmptyState>
+          }
+        />
+      </Card>
+      {dialog}
+    </OperatorPage>
+  )
+}
+
 type Act = "paid-out" | "send" | "cancel"
+
+/** The columns of a list of refunds, and the dialog of what was pressed in it. */
+function useActs() {
+  const [acting, setActing] = useState<{ readonly refund: Refund; readonly act: Act }>()
+  return {
+    columns: useColumns((refund, act) => setActing({ refund, act })),
+    dialog: acting !== undefined && <RefundActDialog {...acting} onClose={() => setActing(undefined)} />,
+  }
+}
 
 function useColumns(onAct: (refund: Refund, act: Act) => void): readonly Column<Refund>[] {
   const text = useRefundsText()
@@ -143,152 +197,25 @@ function RefundActDialog({ refund, act, onClose }: RefundActProps) {
   )
 }
 
-export interface RefundedTopUp {
-  readonly id: string
-  readonly status: string
-  readonly created_at: string
-  readonly refunded_micro: number
-  readonly breakdown: { readonly total_micro: number; readonly balance_purchased_micro: number }
-}
-
-export interface RefundedAccount {
-  readonly id: string
-  readonly balance_micro: number
-  readonly deleted_at: string | null
-  /** The latest ones. */
-  readonly top_ups: readonly RefundedTopUp[]
-}
-
-const payouts = ["by_hand", "provider"] as const
-
-/** As typed; without a top-up it is what is left of a closed account. */
-interface RefundDraft {
-  readonly topUp: string
-  readonly amount: string
-  readonly payout: (typeof payouts)[number]
-  readonly reason: string
-}
-
-interface RefundDialogProps {
-  readonly account: RefundedAccount
-  /** The one that is chosen at first, which may be an older one. */
-  readonly first?: RefundedTopUp
-  readonly onClose: () => void
-}
-
-/** Refunds a top-up, or what is left of a closed account. */
-export function RefundDialog({ account, first, onClose }: RefundDialogProps) {
-  const text = useRefundsText()
-  const format = useFormat()
-  const { language } = useLanguage()
-  const isOlder = first !== undefined && account.top_ups.every(({ id }) => id !== first.id)
-  const topUps = [...(isOlder ? [first] : []), ...account.top_ups].filter(isRefundable)
-  const isClosed = account.deleted_at !== null
-  const mostOf = (id: string) => {
-    const balance = BigInt(account.balance_micro)
-    const topUp = topUps.find((one) => one.id === id)
-    if (topUp === undefined) return balance
-    const bought = BigInt(topUp.breakdown.balance_purchased_micro) - BigInt(topUp.refunded_micro)
-    // Fees go back once all that was bought does.
-    return bought <= balance ? leftOf(topUp) : balance
-  }
-  const { values, set, sent, send } = useDraft<RefundDraft>({
-    topUp: first?.id ?? (isClosed ? "" : (topUps[0]?.id ?? "")),
-    // How much goes back is the operator's to say.
-    amount: "",
-    payout: "by_hand",
-    reason: "",
-  })
-  useLanguageChange((was) => set({ amount: amountIn(language, values.amount, was) }))
-  const refund = useAction({
-    run: (body: { top_up_id: string | null; amount_micro: number; payout: (typeof payouts)[number]; reason: string }) =>
-      once(`refund of ${account.id}`, (key) =>
-        unwrap(api.operator.accounts({ id: account.id }).refunds.post({ ...body, idempotency_key: key })),
-      ),
-    done: ({ status }) => text.made[status],
-    onClose,
-  })
-  const amount = parseRupiah(values.amount, language)
-  const most = mostOf(values.topUp)
-  const amountWrong = amount === undefined || amount <= 0n
-  const isTooMuch = !amountWrong && amount > most
-  const reason = values.reason.trim()
-  if (!isClosed && topUps.length === 0) {
-    return (
-      <FormDialog
-        title={text.refundTitle}
-        submit={text.understood}
-        busy={false}
-        error={null}
-        onSubmit={onClose}
-        onClose={onClose}
-      >
-        <p>{text.nothing}</p>
-      </FormDialog>
-    )
-  }
-  return (
-    <FormDialog
-      title={text.refundTitle}
-      submit={amountWrong ? text.refund : text.refundAct(format.rupiah(amount, "exact"))}
-      busy={refund.isPending}
-      error={refund.error}
-      onSubmit={() => {
-        send()
-        if (amountWrong || isTooMuch || reason === "") return
-        const payout = values.topUp === "" ? "by_hand" : values.payout
-        refund.mutate({ top_up_id: values.topUp || null, amount_micro: Number(amount), payout, reason })
-      }}
-      onClose={onClose}
-    >
-      <MadeBefore error={refund.error} />
-      <p>{text.refundText}</p>
-      <SelectField
-        label={text.of}
-        value={values.topUp}
-        onChange={({ target }) => set({ topUp: target.value })}
-        options={[
-          ...(isClosed ? [{ value: "", label: text.leftOver(format.rupiah(account.balance_micro)) }] : []),
-          ...topUps.map((topUp) => ({
-            value: topUp.id,
-            // Two of one amount may be of one minute.
-            label: `${format.dateTime(topUp.created_at)} · ${format.rupiah(leftOf(topUp))} · ${topUp.id}`,
-          })),
-        ]}
-      />
-      <TextField
-        label={text.amount}
-        before="Rp"
-        inputMode="decimal"
-        autoComplete="off"
-        data-autofocus
-        error={sent ? (amountWrong ? text.amountWrong : isTooMuch ? text.amountTooMuch : undefined) : undefined}
-        hint={text.amountHint(format.rupiah(most, "exact"), values.topUp !== "")}
-        value={values.amount}
-        onChange={({ target }) => set({ amount: target.value })}
-      />
-      {values.topUp !== "" && (
-        <Choice
-          label={text.payout}
-          values={payouts}
-          chosen={values.payout}
-          nameOf={(payout) => text.payouts[payout]}
-          onChoose={(payout) => set({ payout })}
-        />
-      )}
-      <ReasonField
-        shown
-        label={text.reason}
-        missing={sent && reason === ""}
-        value={values.reason}
-        onChange={({ target }) => set({ reason: target.value })}
-      />
-    </FormDialog>
-  )
-}
-
-const leftOf = ({ breakdown, refunded_micro: back }: RefundedTopUp): bigint =>
-  BigInt(breakdown.total_micro) - BigInt(back)
-
-/** Whether something of it can go back. */
-export const isRefundable = (topUp: RefundedTopUp): boolean => topUp.status === "paid" && leftOf(topUp) > 0n
+const useWaitingText = texts({
+  id: {
+    intro:
+      "Dana yang sudah diambil dari saldo dan belum sampai ke pelanggan. Yang belum dibayarkan menunggu transfer Anda; yang dikirim lewat penyedia selesai sendiri.",
+    account: "Akun",
+    since: "Menunggu sejak",
+    status: "Menunggu",
+    any: "Semua",
+    none: "Tidak ada yang menunggu",
+    noneHint: "Semua pengembalian dana sudah dibayarkan.",
+  },
+  en: {
+    intro:
+      "Money that was taken of balances and has not come to the customer. What is to be paid out waits for your transfer; what the provider was asked for ends by itself.",
+    account: "Account",
+    since: "Waiting since",
+    status: "Waits",
+    any: "All",
+    none: "Nothing is waiting",
+    noneHint: "Every refund has been paid out.",
+  },
+})

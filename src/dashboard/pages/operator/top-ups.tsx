@@ -10,8 +10,13 @@ import { useFormat, texts } from "../../i18n/language.tsx"
 import { TopUpStatus } from "../wallet/top-up.tsx"
 import { useAccountText } from "./account-text.ts"
 import { at, CsvLink, OperatorPage, RoleButton, useList, useParameter } from "./frame.tsx"
-import { isRefundable, RefundDialog, type RefundedAccount, type RefundedTopUp } from "./refunds.tsx"
-import { useRefundsText } from "./refunds-text.ts"
+import {
+  isRefundable,
+  RefundDialog,
+  type RefundedAccount,
+  type RefundedTopUp,
+  useRefundsText,
+} from "./refund-dialog.tsx"
 
 interface TopUpFilter {
   readonly account_id?: string
