@@ -338,7 +338,7 @@ const failureTable = {
   },
   "rate_limit.tpm_exceeded": {
     condition:
-      "The key's tokens per minute do not leave room for the estimated input and a minimal answer. `Retry-After`: until this call would pass; left out when it never will.",
+      "The key's tokens per minute do not leave room for the estimated input and a minimal answer. What an answer took beyond these counts too, from its end where it ran for over a minute. `Retry-After`: until this call would pass; left out when it never will.",
     ...throttled,
     message: "The key's limit of tokens per minute is reached.",
   },
