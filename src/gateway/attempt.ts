@@ -150,7 +150,13 @@ async function forward(call: AttemptedCall, turn: Turn, usage: AttemptUsage, onC
 const MAX_WHOLE_TOKENS = 8_192
 
 const isGathered = ({ request, offer, answerLimit: maxOutputTokens }: Turn): boolean =>
-  !request.stream && offer.model.gather && answerLimit(request, { maxOutputTokens }) > MAX_WHOLE_TOKENS
+  !request.stream &&
+  offer.model.gather &&
+  answerLimit(request, { maxOutputTokens }) > MAX_WHOLE_TOKENS &&
+  !choosesBest(request)
+
+/** Backends of completions refuse to stream the best of several answers. */
+const choosesBest = ({ body: { best_of: made } }: ModelRequest): boolean => typeof made === "number" && made > 1
 
 /** Some backends answer in one piece whatever they are asked. */
 const isJson = ({ headers }: Response): boolean =>

@@ -92,6 +92,20 @@ describe("an answer", () => {
     expect(await recordOf(gathered)).toMatchObject({ status: "ok", output_tokens: 24 })
   })
 
+  test("that is long and the best of several is asked for in one piece, for backends choose none in a stream", async () => {
+    const model = await gateway.model({ format: "completions", max_output_tokens: 20_000, script: "output=12&input=1" })
+    for (const [best_of, streamed] of [
+      [3, undefined],
+      [1, true],
+    ]) {
+      const response = await complete({ model, prompt: "Go", max_tokens: 9_000, best_of })
+      expect(response.status).toBe(200)
+      expect(forwarded()).toMatchObject({ best_of })
+      expect(forwarded()["stream"]).toBe(streamed)
+      expect(await recordOf(response)).toMatchObject({ status: "ok", output_tokens: 12 * Number(best_of) })
+    }
+  })
+
   test("that breaks off in its stream is told there, and free", async () => {
     const model = await gateway.model({ format: "completions", script: "output=9&fault=cut&after=3" })
     const response = await complete({ model, prompt: "Go", stream: true })
