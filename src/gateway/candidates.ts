@@ -146,7 +146,9 @@ class RemainingModels {
   }
 
   #nextId(): string | undefined {
-    return this.#parsedRequest.offer.model.fallback[this.#place++]
+    const { offer, request } = this.#parsedRequest
+    // No other model has the same vectors, whatever chain this one was given.
+    return request.endpoint === "embeddings" ? undefined : offer.model.fallback[this.#place++]
   }
 }
 

@@ -128,6 +128,8 @@ export function modelJson(
  * chain: known models on sale, none twice, none itself, each on an endpoint of the model's own.
  */
 export function chainProblem(model: StoredModel, chain: readonly string[], all: readonly StoredModel[]) {
+  if (chain.length > 0 && model.endpoints.includes("embeddings"))
+    return refused("fallback", "empty: no other model has the same vectors")
   for (const [index, id] of chain.entries()) {
     const target = all.find((one) => one.model === id)
     const at = `fallback[${index}]`
