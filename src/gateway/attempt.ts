@@ -267,11 +267,11 @@ const HEAVY_LENGTH = 262_144
 const TURN_MS = 200
 const MAX_WAIT_MS = 300_000
 
-/** An account that has used much of the thread lately waits before its answer is parsed. */
-async function waitForFairTurn({ ports, caller }: AttemptedCall): Promise<void> {
+/** An account that has used much of the thread lately waits before its answer is parsed, unless the call has to end. */
+async function waitForFairTurn({ ports, caller, timeouts }: AttemptedCall): Promise<void> {
   const { accountId } = caller.record
-  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS && usesMuchThreadTime(ports, accountId); waitedMs += TURN_MS)
-    await sleep(ports.clock, TURN_MS)
+  const mayWait = () => timeouts.reason === undefined && usesMuchThreadTime(ports, accountId)
+  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS && mayWait(); waitedMs += TURN_MS) await sleep(ports.clock, TURN_MS)
 }
 
 function readReply({ timeouts }: AttemptedCall, { turn, view, usage, onContent }: BackendAnswer, text: string): End {
