@@ -5,7 +5,17 @@
 import { createAnthropic } from "@ai-sdk/anthropic"
 import { createOpenAI } from "@ai-sdk/openai"
 import { createOpenAICompatible } from "@ai-sdk/openai-compatible"
-import { APICallError, generateText, isStepCount, type LanguageModel, Output, streamText, tool } from "ai"
+import {
+  APICallError,
+  embedMany,
+  generateText,
+  isStepCount,
+  type LanguageModel,
+  Output,
+  streamText,
+  tool,
+  wrapEmbeddingModel,
+} from "ai"
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { z } from "zod"
 import type { Translated } from "../../src/language/request.ts"
@@ -210,3 +220,27 @@ test("openai, as it comes, names what it said by ids, and is told that the gatew
   })
   expect(codeOf(await thrownBy(loop))).toBe("request.unsupported_feature")
 })
+
+test.each([
+  ["openai", (made: Settings, id: string) => createOpenAI(made).embedding(id)],
+  [
+    "openai-compatible",
+    (made: Settings, id: string) => createOpenAICompatible({ ...made, name: "loket" }).embeddingModel(id),
+  ],
+] as const)(
+  "embedMany of %s asks for numbers, of which a call has a hundred, so it is told that",
+  async (_, embedding) => {
+    const model = await gateway.model({ format: "embeddings", output_micro: 0 })
+    const values = Array.from({ length: 250 }, (__, index) => `text ${index}`)
+    const refused = (await thrownBy(embedMany({ model: embedding(settings(), model), values }))) as APICallError
+    expect(refused.statusCode).toBe(400)
+    const before = gateway.simulator.calls.length
+    const inParts = wrapEmbeddingModel({
+      model: embedding(settings(), model),
+      middleware: { specificationVersion: "v4", overrideMaxEmbeddingsPerCall: () => 100 },
+    })
+    const { embeddings } = await embedMany({ model: inParts, values })
+    expect(embeddings).toHaveLength(250)
+    expect(gateway.simulator.calls.length - before).toBe(3)
+  },
+)
