@@ -194,10 +194,9 @@ export class Run implements Behaviour<RunCommand> {
       for (const { request, reply } of this.#pendingEnters.splice(0)) reply(this.#check(lookup, request))
       return
     }
+    const pending = lookup === "unknown" ? this.#pendingAtFind : 0
     let answered = 1
-    const asksTheSame = (place: number) =>
-      place < this.#pendingAtFind && this.#pendingEnters[place]?.request.budget === undefined
-    while (lookup === "unknown" && asksTheSame(answered)) answered++
+    while (answered < pending && this.#pendingEnters[answered]?.request.budget === undefined) answered++
     for (const { reply } of this.#pendingEnters.splice(0, answered)) reply({ kind: lookup })
     this.#find()
   }

@@ -150,7 +150,7 @@ test.each([
   for (const credential of disabled)
     expect((await set(`farm/${credential}/${name}`, { state: "disabled" })).status).toBe(200)
   const statuses = (await Promise.all(calls)).map((call) => call.status)
-  expect(statuses.sort()).toEqual([...Array(4).fill(200), ...Array(4).fill(status)])
+  expect(statuses.sort((one, other) => one - other)).toEqual([...Array(4).fill(200), ...Array(4).fill(status)])
   const later = backend.calls.slice(before + 4).map(({ headers }) => headers["authorization"]?.slice(-3))
   expect(later).toEqual(asked === undefined ? [] : Array(4).fill(asked))
 })
