@@ -5,7 +5,6 @@
 import type { Tokens } from "../../actors/money/price.ts"
 import { Failure } from "../failure/failure.ts"
 import {
-  filled,
   isObject,
   type Json,
   type JsonObject,
@@ -19,7 +18,7 @@ import { type Forwarded, forwardedBody, type Forwarding, type ModelRequest, own 
 import { classifyErrorObject } from "./backend-error.ts"
 import { readEndUser, readModel } from "./body.ts"
 import { type Allowance, fields, filterFields, NO_ALLOWANCE } from "./fields.ts"
-import type { BackendSide, ClientFormat, ClientSide, ClientView, Reply } from "./format.ts"
+import type { AnswerView, BackendSide, ClientFormat, ClientSide, ClientView, Reply } from "./format.ts"
 import { plausibleTokens, textTokens, tokensFromInclusive } from "./tokens.ts"
 
 // What embeddings and completions are asked with: a text, a list of texts, the token ids of one, or a list of such lists.
@@ -100,10 +99,13 @@ const unstreamed: Pick<ClientSide, "streamFailure"> & Pick<BackendSide, "stream"
   gatherer: never,
 }
 
-const readReply = (body: JsonObject, view: ClientView): Reply | Failure => {
+/** A text's vector is found by its place, so one that is missing would give other texts the wrong ones. */
+function readReply(body: JsonObject, { model, request }: ClientView & Partial<AnswerView>): Reply | Failure {
   if (present(body["error"])) return classifyErrorObject(body)
-  if (!filled(body["data"])) return new Failure("dependency.upstream_unavailable")
-  return { body: { ...body, model: view.model }, tokens: plausibleTokens(readTokens(body["usage"]), true), searches: 0 }
+  const { data } = body
+  const isWhole = Array.isArray(data) && data.length > 0 && data.length === (request?.prompts ?? data.length)
+  if (!isWhole) return new Failure("dependency.upstream_unavailable")
+  return { body: { ...body, model }, tokens: plausibleTokens(readTokens(body["usage"]), true), searches: 0 }
 }
 
 /** Whatever a backend calls output is none. */
