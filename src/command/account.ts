@@ -1,10 +1,11 @@
 /** `loket account`: customers, what they have, and what an operator may do about it. */
 import { InvalidArgumentError } from "@commander-js/extra-typings"
 import { nanoid } from "nanoid"
-import { minus } from "../../actors/money/micro.ts"
+import { type Micro, MICRO_PER_RUPIAH, minus, zero } from "../../actors/money/micro.ts"
 import { Adjustments } from "../accounts/adjustments.ts"
 import { linkTo } from "../accounts/owner-mail.ts"
 import { createSessionToken } from "../accounts/bearer-tokens.ts"
+import type { Config } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { ACCOUNT_ID } from "../http/operator/accounts.ts"
 import { accountJson } from "../http/operator/account-json.ts"
@@ -140,7 +141,7 @@ const adjustCommand = () =>
   command("adjust", {
     summary: "Give balance, or take what is free of it",
     details:
-      "Takes at most what calls under way do not hold. What a running gateway keeps ready for an account on the embedded database cannot be called back from here: take it on the dashboard, or wait two minutes without calls.",
+      "Asks on a terminal before it changes anything; --yes is the answer. Without a terminal it asks nobody, and more than ADJUSTMENT_CONFIRM_RP needs --yes. Takes at most what calls under way do not hold. What a running gateway keeps ready for an account on the embedded database cannot be called back from here: take it on the dashboard, or wait two minutes without calls.",
     examples: [
       ['account adjust ana@mail.id 25000 --reason "goodwill"', "gives"],
       [
@@ -153,9 +154,14 @@ const adjustCommand = () =>
     .argument("<rupiah>", "how much; negative takes", beside.rupiah)
     .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
     .option("--once <key>", "the same adjustment is made once under a key", once)
+    .option("--yes", "do not ask, and change more than ADJUSTMENT_CONFIRM_RP too")
     .option("--json", "print the account as JSON")
-    .action((name, amountMicro, { reason, once: key, json }) =>
-      changing(name, json, async (database, { id }) => {
+    .action((name, amountMicro, { reason, once: key, yes, json }) =>
+      changing(name, json, async (database, { id, email, balanceMicro }, { ADJUSTMENT_CONFIRM_RP: largeRp }) => {
+        const isLarge = abs(amountMicro) > BigInt(largeRp) * MICRO_PER_RUPIAH
+        const what = `${amountMicro > 0n ? "give" : "take"} ${rp(abs(amountMicro))}: ${email} (${id}) has ${rp(balanceMicro)}`
+        // Nobody is asked about what cannot be.
+        if (balanceMicro + amountMicro >= 0n) await beside.confirmed(what, { yes: yes === true, large: isLarge })
         const adjustment = { accountId: id, amountMicro, reason, idempotencyKey: key ?? `cmd_${nanoid()}` }
         const balance = await adjustments(database).make(adjustment, commandAct())
         if (balance instanceof Failure) throw await notAdjusted(database, adjustment, balance)
@@ -217,6 +223,8 @@ async function notAdjusted(database: Database, { accountId, amountMicro }: Adjus
   )
 }
 
+const abs = (amount: Micro): Micro => (amount < 0n ? minus(zero, amount) : amount)
+
 function once(text: string): string {
   if (/^[A-Za-z0-9_.:-]{1,100}$/.test(text)) return text
   throw new InvalidArgumentError("It must be 1 to 100 letters, digits and _ . : -")
@@ -229,11 +237,11 @@ const adjustments = (database: Database) =>
 function changing(
   name: string,
   json: true | undefined,
-  change: (database: Database, account: AccountView) => Promise<string>,
+  change: (database: Database, account: AccountView, config: Config) => Promise<string>,
 ): Promise<void> {
-  return withDatabase(async (database) => {
+  return withDatabase(async (database, config) => {
     const account = await accountNamed(database, name)
-    const done = await change(database, account)
+    const done = await change(database, account, config)
     if (json === true) return beside.printJson(accountJson(await accountNamed(database, account.id)))
     console.log(`${account.email} (${account.id}): ${done}`)
   })

@@ -5,6 +5,7 @@
 import { Command, InvalidArgumentError } from "@commander-js/extra-typings"
 import { Value } from "@sinclair/typebox/value"
 import { nanoid } from "nanoid"
+import { createInterface } from "node:readline/promises"
 import { type Micro, micro, MICRO_PER_RUPIAH, microToRupiah } from "../../actors/money/micro.ts"
 import type { Provider } from "../catalogue/model.ts"
 import { type CatalogueFile, type CatalogueProblem, describeProblem } from "../catalogue/schema.ts"
@@ -164,6 +165,24 @@ export async function accountNamed(database: Database, name: string): Promise<Ac
 export function sure<T>(outcome: T | Failure): T {
   if (outcome instanceof Failure) throw new CommandFailure(outcome.message)
   return outcome
+}
+
+/**
+ * Asks on a terminal, where nothing but a yes goes on. Elsewhere nobody can be asked: what is `large` then needs the option `--yes`.
+ * Throws `CommandFailure` where it is not to be done.
+ */
+export async function confirmed(what: string, { yes, large }: { readonly yes: boolean; readonly large: boolean }) {
+  if (yes) return
+  if (!process.stdin.isTTY || !process.stderr.isTTY) {
+    if (large)
+      throw new CommandFailure(`${what}: nothing was changed; so much needs --yes where nobody can be asked`, 2)
+    return
+  }
+  using lines = createInterface({ input: process.stdin, output: process.stderr })
+  const ended = new Promise<string>((resolve) => lines.once("close", () => resolve("")))
+  lines.once("SIGINT", () => lines.close())
+  const answer = await Promise.race([lines.question(`${what}? [y/N] `), ended])
+  if (!/^y(es)?$/i.test(answer.trim())) throw new CommandFailure("nothing was changed")
 }
 
 // ---- What is typed --------------------------------------------------------------------------------------------------

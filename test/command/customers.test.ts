@@ -102,6 +102,59 @@ test("balance is given and taken in rupiah, once under a key, and never more tha
   expect((await run("account", "adjust", id, "5", "--reason", " ")).code).toBe(2)
 })
 
+test("a large adjustment needs a yes where nobody can be asked, and nothing is changed without it", async () => {
+  const { id } = await victim()
+  const balance = async () => (await json("account", "show", id))["balance_micro"] as number
+  const before = await balance()
+  const adjust = (...args: string[]) => run("account", "adjust", id, ...args, "--reason", "goodwill")
+  expect(await adjust("5000000.5")).toMatchObject({
+    code: 2,
+    said: "",
+    complaint: expect.stringContaining("needs --yes"),
+  })
+  expect(await balance()).toBe(before)
+  expect((await adjust("5000000")).code).toBe(0)
+  expect((await adjust("5000000.5", "--yes")).code).toBe(0)
+  expect((await adjust("-10000000.5")).code).toBe(2)
+  expect(await balance()).toBe(before + 10_000_000_500_000)
+  expect((await adjust("-10000000.5", "--yes")).code).toBe(0)
+  expect(await balance()).toBe(before)
+})
+
+test("on a terminal an adjustment is made after a yes alone", async () => {
+  const { id } = await victim()
+  const balance = async () => (await json("account", "show", id))["balance_micro"] as number
+  const before = await balance()
+  const answered = async (answer: string, ...options: string[]) => {
+    let shown = ""
+    const child = Bun.spawn(
+      [process.execPath, "src/main.ts", "account", "adjust", id, "25", "--reason", "goodwill", ...options],
+      {
+        env: { PATH: process.env["PATH"], DATABASE_URL: world.url },
+        terminal: {
+          data(terminal, piece) {
+            const asked = shown.includes("[y/N]")
+            shown += new TextDecoder().decode(piece)
+            if (!asked && shown.includes("[y/N]")) terminal.write(answer)
+          },
+        },
+      },
+    )
+    const code = await child.exited
+    return { code, shown, asked: shown.includes("[y/N]"), given: (await balance()) - before }
+  }
+  for (const no of ["n\n", "\n", "yesterday\n", "\u0004", "\u0003"])
+    expect(await answered(no)).toMatchObject({
+      code: 1,
+      asked: true,
+      given: 0,
+      shown: expect.stringContaining("give Rp 25: "),
+    })
+  expect(await answered("y\n")).toMatchObject({ code: 0, asked: true, given: 25_000_000 })
+  expect(await answered("", "--yes")).toMatchObject({ code: 0, asked: false, given: 50_000_000 })
+  expect((await run("account", "adjust", id, "-50", "--reason", "back")).code).toBe(0)
+})
+
 test("a key is listed, shown and revoked once, with a row of the audit log", async () => {
   const { id, keyId } = await victim()
   expect((await run("key", "list", id)).said).toMatch(new RegExp(`^${keyId} .*active$`, "m"))
