@@ -60,7 +60,10 @@ export interface TopUpStore {
   /** No QR code could be made, so it is over before it began. */
   abandon(id: string): Promise<void>
   find(id: string): Promise<TopUp | undefined>
-  /** Of one account, the newest first; without a page the latest hundred. */
+  /**
+   * Of one account, the newest first; without a page the latest hundred. One that no QR code could be made for is listed while it is
+   * the newest: it says how the last attempt ended, and was never to be paid.
+   */
   list(accountId: string, page?: ListPage): Promise<readonly TopUp[]>
   /** Of all accounts, in the order of their ids, after the one named. */
   createdSince(since: Date, after: string | undefined, limit: number): Promise<readonly TopUp[]>
@@ -139,6 +142,8 @@ export function topUpStore(database: Database): TopUpStore {
       const rows = await database.run(
         (sql) => sql<TopUpRow[]>`
           select ${sql.unsafe(TOP_UP_COLUMNS)} from top_ups where account_id = ${accountId}
+            and not (status = 'pending' and qr_payload = '' and expires_at <= now() and exists (
+              select from top_ups l where l.account_id = ${accountId} and (l.created_at, l.id) > (top_ups.created_at, top_ups.id)))
             ${after === undefined ? sql`` : sql`and (created_at, id) < (select created_at, id from top_ups where id = ${after})`}
           order by created_at desc, id desc limit ${limit}`,
         once,

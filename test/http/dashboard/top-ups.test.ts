@@ -124,6 +124,41 @@ describe("a new top-up", () => {
     expect(data.map((each: { status: string }) => each.status)).toEqual(["expired"])
     expect((await broken.call("GET", `/top-ups/${data[0].id}`, { token })).json.qr).toBeNull()
   })
+
+  test("that the provider makes no code for is listed as the last attempt, and gone with the next", async () => {
+    let isAway = false
+    const simulated = simulatedProvider({ secret: SECRET })
+    const failing = {
+      ...simulated,
+      createCharge: async (charge: Parameters<typeof simulated.createCharge>[0]) =>
+        isAway ? new Failure("dependency.upstream_unavailable") : await simulated.createCharge(charge),
+    }
+    await using broken = await openWorld({ provider: failing })
+    const { token, id } = await broken.signUp()
+    const open = async () => (await broken.call("POST", "/top-ups", { token, body: { amount_rp: 10_000 } })).status
+    const listed = async () => {
+      const found: string[] = []
+      for (let cursor: string | null | undefined; cursor !== null;) {
+        const page = cursor === undefined ? "?limit=1" : `?limit=1&cursor=${cursor}`
+        const { json } = await broken.call("GET", `/top-ups${page}`, { token })
+        found.push(...json.data.map(({ status }: { status: string }) => status))
+        cursor = json.next_cursor
+      }
+      return found
+    }
+    expect(await open()).toBe(201)
+    isAway = true
+    for (let n = 0; n < 10; n++) expect(await open()).toBe(502)
+    expect(await listed()).toEqual(["expired", "pending"])
+    isAway = false
+    expect(await open()).toBe(201)
+    expect(await listed()).toEqual(["pending", "pending"])
+    // One that expired with its code stays: it may have been paid a moment too late.
+    await broken.sql`update top_ups set expires_at = now() where account_id = ${id}`
+    expect(await listed()).toEqual(["expired", "expired"])
+    const [kept] = await broken.sql`select count(*)::int as all from top_ups where account_id = ${id}`
+    expect(kept?.all).toBe(12)
+  })
 })
 
 describe("a quote", () => {
