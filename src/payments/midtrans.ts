@@ -192,8 +192,8 @@ const BACK: ReadonlyMap<string, { readonly kind: ToldReversal["kind"]; readonly 
 ])
 
 /**
- * What went back, by its list, and all of it. Of a chargeback the list may be missing: then it is one reversal, named by
- * what went back so far. Undefined where an amount cannot be read.
+ * What went back, by its list, and all of it. Of a chargeback the list may be missing, or have only what went back before: then the
+ * rest is one reversal, named by what went back so far. Undefined where an amount cannot be read.
  */
 function reversalsOf(
   now: Static<typeof Status>,
@@ -208,16 +208,26 @@ function reversalsOf(
   }))
   const told = now.refund_amount === undefined ? undefined : rupiah(now.refund_amount)
   const sum = listed.reduce((all, { amountRp }) => all + (amountRp ?? 0n), 0n)
-  const backRp = told ?? (sum > 0n ? sum : whole ? rupiah(now.gross_amount) : undefined)
+  const gross = rupiah(now.gross_amount) ?? 0n
+  // Of a whole chargeback nothing is left, whatever sum is told beside it: that may be of the refunds before it, or of its own part.
+  const backRp =
+    whole && kind === "chargeback"
+      ? largest(gross, told ?? 0n, sum)
+      : (told ?? (sum > 0n ? sum : whole ? gross : undefined))
   if (backRp === undefined || (told === undefined && now.refund_amount !== undefined)) return undefined
-  const reversals = listed.flatMap((each) => (each.amountRp === undefined ? [] : { ...each, amountRp: each.amountRp }))
+  const reversals: ToldReversal[] = listed.flatMap((each) =>
+    each.amountRp === undefined ? [] : { ...each, amountRp: each.amountRp },
+  )
   if (reversals.length < listed.length) return undefined
   const rest = backRp - sum
   if (rest > 0n) {
-    reversals.push({ reference: `upto-${backRp}`, refundId: undefined, amountRp: rest, reason: "", kind })
+    reversals.push({ reference: `upto-${backRp}`, refundId: undefined, amountRp: rest, reason: "", kind, isRest: true })
   }
   return { backRp, reversals }
 }
+
+const largest = (...amounts: readonly bigint[]): bigint =>
+  amounts.reduce((most, each) => (each > most ? each : most), 0n)
 
 function rupiah(amount: string): bigint | undefined {
   const whole = AMOUNT.exec(amount)?.[1]

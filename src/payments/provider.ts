@@ -88,6 +88,8 @@ export interface ToldReversal {
   readonly kind: "provider_refund" | "chargeback"
   readonly amountRp: bigint
   readonly reason: string
+  /** What of all that went back has no name: refunds that the gateway asked for may be in it. */
+  readonly isRest?: true
 }
 
 /** Total of a top-up, always whole rupiah, because the fees are rounded up to them. */

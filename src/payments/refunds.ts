@@ -37,6 +37,8 @@ type Reversed = Extract<PaymentNotice, { readonly kind: "reversed" }>
 /** How often, and how many milliseconds apart, what was called back is looked for. */
 const LOOKS = 10
 const LOOK_MS = 100
+/** Of a top-up are at most so many refunds looked through. */
+const MOST_OF_A_TOP_UP = 1_000
 
 const isRefundId = (text: string): boolean => /^ref_[A-Za-z0-9_-]{1,40}$/.test(text)
 
@@ -93,6 +95,7 @@ export class Refunds {
       if (await this.#isOurs(topUp, told)) ours += told.amountRp
       else others.push(told)
     }
+    for (const told of others) if (told.isRest === true) ours += await this.#oursIn(topUp, told, notice.reversals)
     const upToMicro = notice.backRp === undefined ? undefined : micro((notice.backRp - ours) * MICRO_PER_RUPIAH)
     let isNew = false
     for (const told of others) {
@@ -175,6 +178,24 @@ export class Refunds {
     return undefined
   }
 
+  /**
+   * What refunds of ours are in a rest without names: those that the provider has paid out and does not list. Of a refund also those
+   * that it was asked for and has not answered about: they are likelier to be it than another of the same top-up.
+   */
+  async #oursIn(topUp: TopUp, rest: ToldReversal, all: readonly ToldReversal[]): Promise<bigint> {
+    const listed = new Set(all.map(({ refundId }) => refundId))
+    const refunds = await this.#parts.store.list({ topUpId: topUp.id }, { after: undefined, limit: MOST_OF_A_TOP_UP })
+    const back = refunds
+      .filter(({ id, kind, status, payout }) => {
+        const isOut =
+          (status === "paid_out" && payout === "provider") || (status === "sending" && rest.kind !== "chargeback")
+        return kind === "refund" && isOut && !listed.has(id)
+      })
+      .reduce((sum, { balanceMicro, feesMicro }) => sum + balanceMicro + feesMicro, 0n)
+    const backRp = back / MICRO_PER_RUPIAH
+    return backRp < rest.amountRp ? backRp : rest.amountRp
+  }
+
   /** Until it is booked, or what is free is not enough however long it waits. The last time a claim is made of it. */
   async #freed(accountId: string, book: (mayClaim: boolean) => Promise<Booked>): Promise<Booked> {
     for (let looks = 0; ; looks++) {
@@ -188,14 +209,17 @@ export class Refunds {
   }
 
   async #report(topUp: TopUp, told: ToldReversal, booked: Booked): Promise<void> {
-    const { problems } = this.#parts
+    const { problems, store } = this.#parts
     const problem = {
       provider: topUp.provider,
-      reference: told.reference,
+      // Two top-ups may have one of a name, such as the rest of the same sum.
+      reference: `${topUp.id}:${told.reference}`,
       topUpId: topUp.id,
       paid: `${told.amountRp} IDR`,
     }
-    if (told.kind === "chargeback") await problems.record({ ...problem, kind: "chargeback" })
+    // The status is of the latest reversal; a refund before it was booked as one.
+    const kind = booked.outcome === "before" && booked.refundId ? (await store.find(booked.refundId))?.kind : told.kind
+    if (kind === "chargeback") await problems.record({ ...problem, kind: "chargeback" })
     if (booked.overMicro > 0n) await problems.record({ ...problem, kind: "over_refunded" })
   }
 

@@ -266,6 +266,50 @@ describe("money that Midtrans took back", () => {
     ])
   })
 
+  const lists: [string, object][] = [
+    ["without a sum", { refunds: [entry(1, 20_000)] }],
+    ["with the sum of what went back before", { refund_amount: "20000.00", refunds: [entry(1, 20_000)] }],
+    ["with its own sum", { refund_amount: "30000.00", refunds: [entry(2, 30_000)] }],
+    ["with all of both", { refund_amount: "50000.00", refunds: [entry(1, 20_000), entry(2, 30_000)] }],
+    ["without anything", {}],
+  ]
+  test.each(lists)("by a chargeback of what a refund has left, told %s, is the rest, once", async (_, fields) => {
+    const { id, token, topUp } = await paid()
+    answer = refunded({ transaction_status: "partial_refund", refund_amount: "20000.00", refunds: [entry(1, 20_000)] })
+    await notify(notification(topUp.id))
+    expect(await balance(token)).toBe(30_000_000_000)
+    answer = refunded({ transaction_status: "chargeback", ...fields })
+    await Promise.all([notify(notification(topUp.id)), notify(notification(topUp.id))])
+    await notify(notification(topUp.id))
+    const { json } = await world.call("GET", "/account", { token })
+    expect([json.balance_micro, json.claim_micro]).toEqual([0, 0])
+    const shown = await world.call("GET", `/top-ups/${topUp.id}`, { token })
+    expect(shown.json).toMatchObject({ refund_status: "disputed", refunded_micro: 50_000_000_000 })
+    const amounts = await world.sql`
+      select kind, (balance_micro / 1000000)::int as rp from refunds where top_up_id = ${topUp.id} order by created_at`
+    expect([...amounts]).toEqual([
+      { kind: "provider_refund", rp: 20_000 },
+      { kind: "chargeback", rp: 30_000 },
+    ])
+    // The refund before it is no chargeback that an operator has to see to.
+    const kept = await world.sql`select kind, reference from payment_problems where top_up_id = ${topUp.id}`
+    expect(kept.filter(({ reference }) => reference === `${topUp.id}:1`)).toEqual([])
+    expect(kept.map(({ kind }) => kind)).toContain("chargeback")
+    const transfers =
+      await world.sql`select coalesce(sum(case when debit_account = ${id} then -amount_micro else amount_micro end), 0)::bigint as sum
+      from transfers where ${id} in (debit_account, credit_account)`
+    expect(transfers[0]?.sum).toBe(0n)
+  })
+
+  test("of two top-ups by chargebacks of one name and sum is told to the operator of each", async () => {
+    answer = refunded({ transaction_status: "chargeback" })
+    for (const { topUp } of [await opened(), await opened()]) {
+      for (let n = 0; n < 2; n++) expect((await notify(notification(topUp.id))).status).toBe(200)
+      const kept = await world.sql`select kind, paid from payment_problems where top_up_id = ${topUp.id}`
+      expect([...kept]).toEqual([{ kind: "chargeback", paid: "50000 IDR" }])
+    }
+  })
+
   test("before its payment was told is credited and taken back", async () => {
     const { token, topUp } = await opened()
     answer = refunded({ transaction_status: "refund", refund_amount: "50000.00", refunds: [entry(1, 50_000)] })

@@ -356,6 +356,56 @@ describe("what the provider takes back", () => {
   })
 })
 
+const rest = (of: { topUpId: string }, rp: bigint, kind: "chargeback" | "provider_refund") => {
+  const told = takenBack(of.topUpId, [[`upto-${rp}`, rp]], { backRp: rp, kind })
+  return { ...told, reversals: told.reversals.map((each) => ({ ...each, isRest: true as const })) }
+}
+const paidOut = async () => {
+  const of = await paid()
+  answer = () => ({ kind: "paid-out", reference: `out_${serial}` })
+  expect(await refunds().make(terms(of, 20_000n, { byProvider: true }), act())).toMatchObject({ status: "paid_out" })
+  return of
+}
+const problemsOf = async ({ topUpId }: { topUpId: string }) =>
+  (await target.sql`select kind from payment_problems where top_up_id = ${topUpId} order by kind`).map(
+    ({ kind }) => kind,
+  )
+
+describe("what the provider tells by its sum alone, of a top-up of which it has paid out a refund", () => {
+  test("is that refund, and nothing is taken again", async () => {
+    const of = await paidOut()
+    expect(await refunds().reverse(of.topUp, rest(of, 20_000n, "provider_refund"))).toBe(false)
+    expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    expect(await problemsOf(of)).toEqual([])
+    await agree()
+  })
+
+  test("is that refund also while nobody knows whether it was paid out", async () => {
+    const of = await paid()
+    answer = () => new Failure("dependency.upstream_unavailable")
+    const made = await refunds().make(terms(of, 20_000n, { byProvider: true }), act())
+    expect(await refunds().reverse(of.topUp, rest(of, 20_000n, "provider_refund"))).toBe(false)
+    expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    if (made instanceof Failure) throw new Error("not made")
+    await target.sql`update refunds set status = 'booked' where id = ${made.id}`
+    await agree()
+  })
+
+  test("is a chargeback of what is over the refund, and a whole one of what is left", async () => {
+    const of = await paidOut()
+    for (let n = 0; n < 2; n++) await refunds().reverse(of.topUp, rest(of, 30_000n, "chargeback"))
+    expect(await state(of.accountId)).toEqual({ posted: 70_000, leased: 0, claim: 0 })
+    for (let n = 0; n < 2; n++) await refunds().reverse(of.topUp, rest(of, 101_200n, "chargeback"))
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    const [sum] =
+      await target.sql`select (sum(balance_micro + service_fee_micro + payment_fee_micro) / ${RP})::int as back
+      from refunds where top_up_id = ${of.topUpId}`
+    expect(sum?.back).toBe(101_200)
+    expect(await problemsOf(of)).toEqual(["chargeback", "chargeback"])
+    await agree()
+  })
+})
+
 test("whatever comes in whatever order, the books agree and the sums are those of a plain account", async () => {
   const part = fc.record({
     do: fc.constantFrom("refund", "back", "spend", "give", "cancel", "again"),
