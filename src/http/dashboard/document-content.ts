@@ -92,9 +92,12 @@ export function wholeRupiah(amountMicro: bigint): number {
   return Number(up % MICRO_PER_RUPIAH < 0n ? whole - 1n : whole)
 }
 
-/** Amounts in whole rupiah whose sum is that of the exact ones, rounded: each is the step from one rounded sum to the next. */
-function inWholeRupiah<What extends string>(lines: readonly (readonly [What, bigint])[]) {
-  let sum = 0n
+/**
+ * Amounts in whole rupiah whose sum is that of the exact ones, rounded: each is the step from one rounded sum to the next, from what
+ * other papers of the same payment have come to.
+ */
+function inWholeRupiah<What extends string>(lines: readonly (readonly [What, bigint])[], from = 0n) {
+  let sum = from
   return lines.flatMap(([what, amount]) => {
     const before = wholeRupiah(sum)
     sum += amount
@@ -115,6 +118,13 @@ export function vatOf(totalRp: number, vat: Seller["vat"]): Vat | null {
   }
 }
 
+/** The tax in the step from one sum to a larger one, so that parts have together the tax of the whole. */
+export function vatOfStep(beforeRp: number, totalRp: number, vat: Seller["vat"]): Vat | null {
+  const [before, after] = [vatOf(beforeRp, vat), vatOf(beforeRp + totalRp, vat)]
+  if (before === null || after === null) return null
+  return { ...after, vat_rp: after.vat_rp - before.vat_rp, base_rp: after.base_rp - before.base_rp }
+}
+
 export const receiptOf = ({ id, provider, reference, breakdown }: TopUp, paidAt: Date) =>
   ({
     kind: "receipt",
@@ -132,7 +142,20 @@ export const receiptOf = ({ id, provider, reference, breakdown }: TopUp, paidAt:
     ]),
   }) as const
 
-export const refundReceiptOf = (refund: Refund, paidOutAt: Date) =>
+const amountOf = ({ balanceMicro, feesMicro }: Refund): bigint => balanceMicro + feesMicro
+
+/** What of its top-up had gone back before this refund was paid out, by all refunds of the top-up. */
+export const backBefore = (refund: Refund, others: readonly Refund[]): bigint =>
+  others.filter((other) => isPaidOutBefore(other, refund)).reduce((sum, other) => sum + amountOf(other), 0n)
+
+function isPaidOutBefore(other: Refund, { id, paidOutAt }: Refund): boolean {
+  if (other.paidOutAt === undefined || paidOutAt === undefined) return false
+  const later = paidOutAt.getTime() - other.paidOutAt.getTime()
+  return later > 0 || (later === 0 && other.id < id)
+}
+
+/** `beforeMicro`: what of its top-up had gone back before. */
+export const refundReceiptOf = (refund: Refund, paidOutAt: Date, beforeMicro: bigint) =>
   ({
     kind: "refund",
     top_up_id: refund.topUpId ?? null,
@@ -141,10 +164,13 @@ export const refundReceiptOf = (refund: Refund, paidOutAt: Date) =>
     reference: refund.reference ?? null,
     reason: refund.reason,
     at: paidOutAt.toISOString(),
-    lines: inWholeRupiah([
-      ["balance", refund.balanceMicro],
-      ["fees", refund.feesMicro],
-    ]),
+    lines: inWholeRupiah(
+      [
+        ["balance", refund.balanceMicro],
+        ["fees", refund.feesMicro],
+      ],
+      beforeMicro,
+    ),
   }) as const
 
 const whole = (amount: number) => wholeRupiah(BigInt(amount))

@@ -13,6 +13,7 @@ import { turns } from "../../store/gate.ts"
 import type { RefundStore } from "../../store/refunds.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import {
+  backBefore,
   buyerOf,
   type DocumentContent,
   type DocumentFrame,
@@ -21,7 +22,8 @@ import {
   refundReceiptOf,
   type Seller,
   statementOf,
-  vatOf,
+  vatOfStep,
+  wholeRupiah,
 } from "./document-content.ts"
 import { paperOf } from "./document-paper.ts"
 import { signedInBy } from "./session.ts"
@@ -30,7 +32,7 @@ import { statement, type StatementDeps, statementQuery } from "./statement.ts"
 export interface DocumentsDeps extends StatementDeps {
   readonly documents: DocumentStore
   readonly topUps: Pick<TopUpStore, "find">
-  readonly refunds: Pick<RefundStore, "find">
+  readonly refunds: Pick<RefundStore, "find" | "list">
   readonly allowances: Pick<AllowanceStore, "take">
   /** Undefined while nobody has said. */
   readonly seller: Seller | undefined
@@ -39,6 +41,8 @@ export interface DocumentsDeps extends StatementDeps {
 /** The database takes no NUL. */
 const SUBJECT = /^[\w-]{1,80}$/
 const MAX_AN_HOUR = 300
+/** Refunds of one top-up that are added up. */
+const MOST_OF_A_TOP_UP = 1_000
 const HOUR_S = 3_600
 /** Of one account in one process: one is made, the others wait. */
 const MAX_AT_ONCE = 4
@@ -101,11 +105,18 @@ export const documentsController = (deps: DocumentsDeps) => {
         }
   }
 
-  const payment = async (session: Session, of: Omit<PaymentContent, keyof DocumentFrame | "total_rp" | "vat">) => {
+  const payment = async (
+    session: Session,
+    of: Omit<PaymentContent, keyof DocumentFrame | "total_rp" | "vat">,
+    beforeMicro = 0n,
+  ) => {
     const framed = await frame(session)
     if (framed instanceof Failure) return framed
     const total = of.lines.reduce((sum, { amount_rp: amount }) => sum + amount, 0)
-    return { content: { ...framed, ...of, total_rp: total, vat: vatOf(total, seller?.vat) }, isFinal: true }
+    return {
+      content: { ...framed, ...of, total_rp: total, vat: vatOfStep(wholeRupiah(beforeMicro), total, seller?.vat) },
+      isFinal: true,
+    }
   }
 
   return new Elysia({ name: "dashboard/documents" })
@@ -149,7 +160,10 @@ export const documentsController = (deps: DocumentsDeps) => {
           await send(session, "refund", id, async () => {
             const refund = await deps.refunds.find(id)
             if (refund?.accountId !== session.accountId || refund.paidOutAt === undefined) return notThere()
-            return await payment(session, refundReceiptOf(refund, refund.paidOutAt))
+            const page = { after: undefined, limit: MOST_OF_A_TOP_UP }
+            const all = refund.topUpId === undefined ? [] : await deps.refunds.list({ topUpId: refund.topUpId }, page)
+            const before = backBefore(refund, all)
+            return await payment(session, refundReceiptOf(refund, refund.paidOutAt, before), before)
           }),
       ),
     )

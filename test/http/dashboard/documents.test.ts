@@ -182,6 +182,28 @@ describe("the receipt of a top-up", () => {
   })
 })
 
+test("the receipts of a top-up's refunds come to what was paid, and to its VAT, in whatever order they are issued", async () => {
+  const person = await world.signUp()
+  const topUp = await paid(person, 10_000)
+  const parts = [3_333_500_000, 3_333_500_000, 3_332_600_000, 400_000]
+  const ids = parts.map(() => `ref_${crypto.randomUUID()}`)
+  for (const [index, id] of ids.entries())
+    await world.sql`
+      insert into refunds (id, account_id, top_up_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro,
+        claimed_micro, reason, status, paid_out_at)
+      values (${id}, ${person.id}, ${topUp}, 'refund', ${id}, ${parts[index]!}, 0, 0, 0, 'a part', 'paid_out',
+        ${new Date(Date.now() - 60_000 + index)})`
+  for (const path of [...ids.toReversed().map((id) => `/refunds/${id}`), `/top-ups/${topUp}`])
+    expect((await pdf(`${path}/receipt.pdf`, person.token)).status).toBe(200)
+  type Content = { total_rp: number; vat: { vat_rp: number; base_rp: number } }
+  const contents = await Promise.all(
+    [topUp, ...ids].map(async (id) => (await kept(id))[0]?.content as unknown as Content),
+  )
+  const [whole, ...back] = contents.map(({ total_rp: total, vat }) => [total, vat.vat_rp, vat.base_rp])
+  expect(back.map(([total]) => total)).toEqual([3_334, 3_333, 3_333, 0])
+  expect([0, 1, 2].map((place) => back.reduce((sum, part) => sum + part[place]!, 0))).toEqual(whole!)
+})
+
 describe("a statement", () => {
   test("of a closed month adds up to the rupiah of the database, and is numbered once", async () => {
     const person = await world.signUp()
