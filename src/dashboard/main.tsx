@@ -4,10 +4,12 @@ import { type ComponentType, type ReactNode, type Ref, StrictMode, useEffect, us
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
 import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
+import { noteWriting } from "./api/browser.ts"
 import { Live } from "./api/live.ts"
 import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
 import { LegalLinks, addFonts, applyTheme, Logo, LanguageSwitch, PreferredLanguage } from "./shell/appearance.tsx"
 import { ButtonLink } from "./components/button.tsx"
+import { Cover } from "./components/dialog.tsx"
 import { EmptyState, ErrorState, Skeleton, ToastProvider, useCode } from "./components/feedback.tsx"
 import { TimeZoneContext, useTimeZone, useLanguage } from "./i18n/language.tsx"
 import { type DashboardPage, pages } from "./pages.tsx"
@@ -96,7 +98,7 @@ function Ahead({ page: { access, code } }: { readonly page: DashboardPage }) {
 }
 
 function Frame() {
-  const { account } = useSession()
+  const { account, isHeld } = useSession()
   const here = useTimeZone()
   const [path] = useLocation()
   const isBare = pages.some((page) => (page.access === "visitor" || page.bare) && page.path === path)
@@ -121,9 +123,21 @@ function Frame() {
   )
   return (
     <TimeZoneContext value={account?.time_zone ?? here}>
-      {account !== undefined && <Live key={account.id} />}
+      {account !== undefined && !isHeld && <Live key={account.id} />}
       {page}
+      {isHeld && <SignInAgain place={path} />}
     </TimeZoneContext>
+  )
+}
+
+/** Over a page that is kept with what is being written in it, until its session is back. */
+function SignInAgain({ place }: { readonly place: string }) {
+  const text = useShellText()
+  const signIn = pages.find(({ path }) => path === "/sign-in")
+  return (
+    <Cover title={text.product}>
+      <CrashBoundary place={place}>{signIn !== undefined && <Content code={signIn.code} />}</CrashBoundary>
+    </Cover>
   )
 }
 
@@ -226,6 +240,7 @@ function DeadEnd({ title, children }: { readonly title: string; readonly childre
 
 applyTheme()
 addFonts()
+noteWriting()
 const root = document.getElementById("root")
 if (root === null) throw new Error("the page has no root")
 createRoot(root).render(

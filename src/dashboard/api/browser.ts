@@ -261,3 +261,22 @@ export function useFreshKey() {
   const key = data?.keys.find(({ status, last4 }) => status === "active" && secret?.endsWith(last4))
   return secret === undefined || key === undefined ? undefined : { secret, name: key.name }
 }
+
+/** Fields that somebody has written in. */
+const written = new Set<HTMLInputElement | HTMLTextAreaElement>()
+
+/** From now on. */
+export function noteWriting(): void {
+  document.addEventListener("input", ({ target }) => {
+    const isField = target instanceof HTMLInputElement || target instanceof HTMLTextAreaElement
+    // A search is in the page's address, and a choice is made again with one press.
+    if (isField && target.closest("search") === null && !["checkbox", "radio"].includes(target.type))
+      written.add(target)
+  })
+}
+
+/** Whether a field on the page has what somebody wrote in it. */
+export function isBeingWritten(): boolean {
+  for (const field of written) if (!field.isConnected) written.delete(field)
+  return [...written].some(({ value }) => value !== "")
+}

@@ -31,6 +31,11 @@ export const Dialog = (props: DialogProps) => <Modal {...props} kind="dialog" />
 /** At the side, with details of something on the page; on a phone over the whole page. */
 export const Drawer = (props: DialogProps) => <Modal {...props} kind="drawer" />
 
+/** Over all of the page, which is not seen behind it. It is closed by what it asks for. */
+export const Cover = (props: Pick<DialogProps, "title" | "children">) => (
+  <Modal {...props} kind="cover" insistent onClose={() => undefined} />
+)
+
 interface FormDialogProps extends Omit<DialogProps, "footer"> {
   /** The word on the button that submits. */
   readonly submit: string
@@ -99,7 +104,7 @@ function Modal({
   insistent = false,
   isDirty,
   kind,
-}: DialogProps & { readonly kind: "dialog" | "drawer" }) {
+}: DialogProps & { readonly kind: "dialog" | "drawer" | "cover" }) {
   const text = useComponentText()
   const titleId = useId()
   const element = useRef<HTMLDialogElement>(null)

@@ -211,7 +211,15 @@ function ErrorWords({ error }: { readonly error: unknown }) {
   )
 }
 
-interface Notice {
+/** A line over the page, about the account or the connection. */
+export const Notice = ({ tone, children }: { readonly tone: "warn" | "bad"; readonly children: ReactNode }) => (
+  <p className={`notice notice-${tone}`} role="status">
+    <CircleAlert aria-hidden="true" />
+    <span>{children}</span>
+  </p>
+)
+
+interface Toast {
   readonly id: number
   readonly message: string
   readonly tone: "good" | "bad"
@@ -231,11 +239,11 @@ export const useToasts = (): Toasts => useContext(Context)
 
 export function ToastProvider({ children }: { readonly children: ReactNode }) {
   const text = useComponentText()
-  const [notices, setNotices] = useState<readonly Notice[]>([])
+  const [notices, setNotices] = useState<readonly Toast[]>([])
   const lastId = useRef(0)
   const dismiss = useCallback((id: number) => setNotices((shown) => shown.filter((notice) => notice.id !== id)), [])
   const toasts = useMemo<Toasts>(() => {
-    const show = (message: string, tone: Notice["tone"]) => {
+    const show = (message: string, tone: Toast["tone"]) => {
       const id = ++lastId.current
       setNotices((shown) => [...shown, { id, message, tone }])
       setTimeout(() => dismiss(id), SHOWN_MS)

@@ -5,14 +5,13 @@
  * much.
  */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
-import { CircleAlert } from "lucide-react"
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef } from "react"
 import { Link } from "wouter"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
-import { deleteConversations } from "../api/browser.ts"
+import { deleteConversations, isBeingWritten } from "../api/browser.ts"
 import { useBreaker } from "../api/live.ts"
 import { type Account, accountQuery, breakerQuery, lookAt, membershipsQuery, useChange } from "../api/queries.ts"
-import { useToasts } from "../components/feedback.tsx"
+import { Notice, useToasts } from "../components/feedback.tsx"
 import { useBreakerText } from "../components/spending.tsx"
 import { useFormat } from "../i18n/language.tsx"
 import { useRoleText } from "./text.ts"
@@ -22,6 +21,8 @@ interface Session {
   readonly account: Account | undefined
   /** Somebody was signed in here, and did not sign out. */
   readonly isLost: boolean
+  /** It was lost, and the page is kept with what was being written in it until somebody signs in again. */
+  readonly isHeld: boolean
   /** After a sign-in or sign-up. */
   readonly signedIn: (account: Account) => void
   readonly signOut: () => Promise<void>
@@ -103,11 +104,14 @@ interface SessionProviderProps {
 export function SessionProvider({ children, waiting, failed }: SessionProviderProps) {
   const client = useQueryClient()
   const { data, error, isPending, refetch } = useQuery(accountQuery)
+  const about = useRef<Account>(undefined)
   const signedIn = useCallback(
     (account: Account) => {
-      forget(client)
+      const isKept = about.current?.id === account.id
+      if (!isKept) forget(client)
       void deleteConversations(({ owner }) => !owner.startsWith(`${account.signed_in.id}/`))
       client.setQueryData(accountQuery.queryKey, account)
+      if (isKept) void client.invalidateQueries()
     },
     [client],
   )
@@ -124,18 +128,22 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     await ended()
   }, [ended])
   const signedOut = isSignedOut(error)
-  const account = signedOut ? undefined : data
+  const isLost = signedOut && wasSignedIn()
+  const isHeld = isLost && data !== undefined && isBeingWritten()
+  const account = signedOut && !isHeld ? undefined : data
   const isHere = account !== undefined
   // Before the pages below ask for anything.
   pageIsAbout(account?.id)
-  const about = useRef(account)
   useEffect(() => {
     const before = about.current
     about.current = account
     // A lost session: the next one of this browser may be another person's, from another tab.
     if (before !== undefined && account === undefined) forget(client)
     // Another account was chosen elsewhere: nothing of the one before may be left on the page.
-    if (before !== undefined && account !== undefined && before.id !== account.id && !isLeaving) reloadAsAnother(before)
+    if (before === undefined || account === undefined || before.id === account.id || isLeaving) return
+    if (before.signed_in.id === account.signed_in.id) reloadAsAnother(before)
+    // Another person is told nothing of the one before.
+    else leaveFor("/dashboard/")
   }, [account, client])
   useEffect(() => {
     if (isHere) remember(true)
@@ -154,10 +162,9 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     window.addEventListener("pageshow", shown)
     return () => window.removeEventListener("pageshow", shown)
   }, [])
-  const isLost = signedOut && wasSignedIn()
   const session = useMemo<Session>(
-    () => ({ account, isLost, signedIn, signOut, ended }),
-    [account, isLost, signedIn, signOut, ended],
+    () => ({ account, isLost, isHeld, signedIn, signOut, ended }),
+    [account, isLost, isHeld, signedIn, signOut, ended],
   )
   if (isPending) return waiting
   if (account === undefined && !signedOut && error) return failed(error, () => void refetch())
@@ -228,14 +235,6 @@ function Seen({ account, until }: SeenProps) {
     </Notice>
   )
 }
-
-/** A line over the page, about the account or the connection. */
-export const Notice = ({ tone, children }: { readonly tone: "warn" | "bad"; readonly children: ReactNode }) => (
-  <p className={`notice notice-${tone}`} role="status">
-    <CircleAlert aria-hidden="true" />
-    <span>{children}</span>
-  </p>
-)
 
 /** All keys are refused: the account has come to its ceiling. */
 export function AccountPaused() {

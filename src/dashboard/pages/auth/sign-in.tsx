@@ -16,7 +16,7 @@ const LATE_MS = 1_500
 
 export default function SignInPage() {
   const text = useSignInText()
-  const { signedIn, isLost } = useSession()
+  const { signedIn, isLost, isHeld } = useSession()
   const signIn = useChange({
     mutationFn: (credentials: Credentials) => unwrap(api.auth["sign-in"].post(credentials)),
     onSuccess: (answer) => {
@@ -49,9 +49,14 @@ export default function SignInPage() {
         signIn.mutate(credentials)
       }}
       foot={
-        <>
-          {text.noAccount} <Link href={`/sign-up${location.search}${location.hash}`}>{text.signUp}</Link>
-        </>
+        isHeld ? (
+          // A page of its own: nothing of this one is left.
+          <a href="/dashboard/sign-in">{text.discard}</a>
+        ) : (
+          <>
+            {text.noAccount} <Link href={`/sign-up${location.search}${location.hash}`}>{text.signUp}</Link>
+          </>
+        )
       }
     >
       {canUsePasskeys(about.data?.passkey_origin) && (
@@ -65,11 +70,13 @@ export default function SignInPage() {
           {text.byPasskey}
         </Button>
       )}
-      <p className="auth-note">
-        <Link href="/forgotten-password">{text.forgotten}</Link>
-      </p>
+      {!isHeld && (
+        <p className="auth-note">
+          <Link href="/forgotten-password">{text.forgotten}</Link>
+        </p>
+      )}
       <p className="auth-note" role="status">
-        {late ? text.slow : isLost ? text.lost : ""}
+        {late ? text.slow : isHeld ? text.held : isLost ? text.lost : ""}
       </p>
     </AuthForm>
   )
@@ -195,6 +202,8 @@ const useSignInText = texts({
     signUp: "Daftar",
     wrong: "Alamat e-mail atau kata sandi salah.",
     tooMany: (seconds: string) => `Terlalu banyak percobaan yang gagal. Coba lagi dalam ${seconds} detik.`,
+    held: "Sesi Anda telah berakhir. Masuk lagi: yang sedang Anda tulis masih ada.",
+    discard: "Buang yang sedang ditulis, dan masuk dari awal",
     lost: "Sesi Anda telah berakhir. Masuk lagi untuk kembali ke halaman tadi.",
     slow: "Karena ada percobaan yang gagal sebelumnya, ini memerlukan beberapa detik.",
   },
@@ -222,6 +231,8 @@ const useSignInText = texts({
     wrong: "The e-mail address or the password is wrong.",
     tooMany: (seconds: string) =>
       `Too many failed attempts. Try again in ${seconds} ${seconds === "1" ? "second" : "seconds"}.`,
+    held: "Your session has ended. Sign in again: what you were writing is still here.",
+    discard: "Discard what you were writing, and start from the sign-in page",
     lost: "Your session has ended. Sign in to return to where you were.",
     slow: "Because of failed attempts before, this takes a few seconds.",
   },
