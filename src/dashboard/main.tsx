@@ -3,7 +3,7 @@ import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery }
 import { type ComponentType, type ReactNode, type Ref, StrictMode, useEffect, useRef } from "react"
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
-import { isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
+import { ApiFailure, isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
 import { noteWriting } from "./api/browser.ts"
 import { Live } from "./api/live.ts"
 import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
@@ -20,6 +20,9 @@ import { Shell } from "./shell/shell.tsx"
 
 /** When a session has ended, the next query fails. Then the account is refetched; a visitor had no session. */
 const onAuthError = (error: Error) => {
+  // It was turned off meanwhile. The gate is shown, and nothing is asked for behind it.
+  if (error instanceof ApiFailure && error.code === "auth.second_factor_required")
+    void client.invalidateQueries(secondFactorQuery)
   const signedIn = client.getQueryState(accountQuery.queryKey)?.status === "success"
   if (signedIn && (isSignedOut(error) || isElsewhere(error))) void client.invalidateQueries(accountQuery)
 }
@@ -172,8 +175,9 @@ function Content({ code }: Pick<DashboardPage, "code">) {
 /** Operators set up a second factor before they see anything of their pages. */
 function SecondFactorGate({ children }: { readonly children: ReactNode }) {
   const text = useShellText()
-  const { data, error } = useQuery(secondFactorQuery)
-  if (data === undefined && error === null) return <Skeleton lines={6} />
+  const { data, errorUpdateCount: errors } = useQuery(secondFactorQuery)
+  // A page that is shown is not taken away when it is asked again.
+  if (data === undefined && errors === 0) return <Skeleton lines={6} />
   if (data?.needed !== true) return children
   return (
     <EmptyState

@@ -253,3 +253,34 @@ test("who switches to an account that took the role away meanwhile is told, and 
   await page.getByText("The account could not be switched to. You may be no member of it any more.").waitFor()
   await choice.waitFor({ state: "detached" })
 })
+
+test.each(["billing", "developer", "viewer"])("nothing that a %s sees of an account is refused", async (role) => {
+  const owner = await world.gateway.person(50_000)
+  await world.gateway.key(owner)
+  const email = `${role}-of-all@example.com`
+  const person = await named(email)
+  await join(owner, person, email, role)
+  await send(person, "POST", "/auth/look-at", { account_id: owner.accountId })
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  const refused: string[] = []
+  page.on("response", (response) => {
+    if (response.status() >= 400) refused.push(`${response.status()} ${new URL(response.url()).pathname}`)
+  })
+  const pages = [
+    "",
+    "/quick-start",
+    "/keys",
+    "/usage",
+    "/wallet",
+    "/wallet/statement",
+    "/playground",
+    "/models",
+    "/settings",
+  ]
+  for (const path of pages) {
+    await visit.open(path)
+    expect([path, await page.getByRole("alert").count()]).toEqual([path, 0])
+  }
+  expect(refused).toEqual([])
+})
