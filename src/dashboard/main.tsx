@@ -3,7 +3,7 @@ import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery }
 import { type ComponentType, type ReactNode, type Ref, StrictMode, useEffect, useRef } from "react"
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
-import { ApiFailure, isElsewhere, isSignedOut, mayRetry } from "./api/client.ts"
+import { ApiFailure, isElsewhere, isSignedOut, mayRetry, retryInMs } from "./api/client.ts"
 import { noteWriting } from "./api/browser.ts"
 import { Live } from "./api/live.ts"
 import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
@@ -34,7 +34,7 @@ const client: QueryClient = new QueryClient({
   }),
   mutationCache: new MutationCache({ onError: onAuthError }),
   defaultOptions: {
-    queries: { staleTime: 5_000, retry: mayRetry },
+    queries: { staleTime: 5_000, retry: mayRetry, retryDelay: retryInMs },
     // Offline a change fails now. It is not carried out later, when nobody thinks of it any more.
     mutations: { networkMode: "always" },
   },

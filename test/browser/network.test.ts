@@ -80,3 +80,64 @@ test.each([
   await page.getByText(told, { exact: true }).waitFor()
   expect(await page.getByLabel("Password").inputValue()).toBe("what was typed")
 })
+
+const tooOften = (retryAfter: string) => ({
+  status: 429,
+  json: { error: "Too often.", code: "rate_limit.documents", retryable: true, request_id: "req_1" },
+  headers: { "Retry-After": retryAfter },
+})
+
+test("what is asked for too often is not asked for again before its time, and the time is told", async () => {
+  const customer = await world.gateway.person()
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  const askedAt: number[] = []
+  await page.route(/\/keys\?/, (route) => {
+    askedAt.push(performance.now())
+    return route.fulfill(tooOften("60"))
+  })
+  await visit.open("/keys")
+  await page.getByRole("alert").getByText("Try again in 60 seconds.").waitFor()
+  await Bun.sleep(5_000)
+  // Once for itself, and once when the connection for events stands.
+  expect(askedAt.length).toBeLessThanOrEqual(2)
+  await page.unroute(/\/keys\?/)
+  let refusals = 0
+  let refusedAt = 0
+  await page.route(/\/keys\?/, (route) => {
+    if (refusals++ > 0) return route.continue()
+    refusedAt = performance.now()
+    return route.fulfill(tooOften("3"))
+  })
+  await page.getByRole("button", { name: "Try again" }).click()
+  await page.getByText("No keys yet").waitFor()
+  expect(performance.now() - refusedAt).toBeGreaterThan(2_900)
+})
+
+test("a form that is sent too often, or over a slow network, keeps what was written in it", async () => {
+  const customer = await world.gateway.person()
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  await visit.open("/keys")
+  let sent = 0
+  await page.route(/\/keys$/, async (route) => {
+    if (route.request().method() !== "POST") return route.fallback()
+    if (++sent === 1) return route.fulfill(tooOften("7"))
+    await Bun.sleep(3_000)
+    return route.continue()
+  })
+  await page.getByRole("button", { name: "Create key" }).first().click()
+  const dialog = page.getByRole("dialog")
+  const create = dialog.getByRole("button", { name: "Create key" })
+  await dialog.getByLabel("Name").first().fill("half written")
+  await create.click()
+  await dialog.getByRole("alert").getByText("Try again in 7 seconds.").waitFor()
+  expect(await dialog.getByLabel("Name").first().inputValue()).toBe("half written")
+  await create.click()
+  await dialog.locator("[aria-busy=true]").waitFor()
+  // An impatient second press is the same one.
+  await create.click({ force: true })
+  expect(await dialog.getByLabel("Name").first().inputValue()).toBe("half written")
+  await page.getByText("half written").first().waitFor()
+  expect(sent).toBe(2)
+})

@@ -170,9 +170,20 @@ const MAX_RETRIES = 2
 /** Of a proxy whose gateway is away for a moment, such as during an upgrade; 0: the connection failed. */
 const PASSING: readonly number[] = [0, 502, 503, 504]
 
-/** Whether a failed query is repeated by itself: when the server calls the failure retryable, or nothing reached the server. */
+/** A longer wait is told, and not waited for. Seconds. */
+const LONGEST_WAIT_S = 10
+
+const waitS = (error: Error): number => (error instanceof ApiFailure ? (error.retryAfterS ?? 0) : 0)
+
+/** Whether a failed query is repeated by itself: when the server calls the failure retryable and soon over, or nothing reached the server. */
 export const mayRetry = (failures: number, error: Error): boolean =>
-  failures < MAX_RETRIES && error instanceof ApiFailure && (error.body?.retryable ?? PASSING.includes(error.status))
+  failures < MAX_RETRIES &&
+  error instanceof ApiFailure &&
+  waitS(error) <= LONGEST_WAIT_S &&
+  (error.body?.retryable ?? PASSING.includes(error.status))
+
+/** After how long it is: not before the server says. Milliseconds. */
+export const retryInMs = (failures: number, error: Error): number => 1_000 * Math.max(2 ** failures, waitS(error))
 
 /**
  * Which account this page is about. Every call says so, because the choice is the session's and another tab may have made
