@@ -61,8 +61,8 @@ test("what was being written when the session ended is sent after signing in aga
 })
 
 const fetchAs = async (visit: Visit, path: string) => {
-  const [{ value = "" } = {}] = await visit.page.context().cookies()
-  return fetch(`${world.gateway.url}${path}`, { headers: { Cookie: `session=${value}` } })
+  const [cookie] = await visit.page.context().cookies()
+  return await fetch(`${world.gateway.url}${path}`, { headers: { Cookie: `session=${cookie?.value}` } })
 }
 
 test("another person who signs in there sees nothing of what was written, nor whose it was", async () => {

@@ -88,8 +88,7 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
           const page = readPage(query, [REFUND_ID])
           if (page instanceof Failure) return page
           const rows = await store.waiting(query.status, { after: page.after?.[0], limit: page.limit + 1 })
-          const item = (refund: OwnedRefund) => ({ ...operatorRefundJson(refund), email: refund.email })
-          return pageJson(rows, page, { item, placeOf: ({ id }) => [id] })
+          return pageJson(rows, page, { item: ownedRefundJson, placeOf: ({ id }) => [id] })
         },
       ),
     )
@@ -211,5 +210,7 @@ const operatorRefundJson = (refund: Refund): Static<typeof OperatorRefund> => ({
   payout: refund.payout ?? null,
   problem: refund.problem ?? null,
 })
+
+const ownedRefundJson = (refund: OwnedRefund) => ({ ...operatorRefundJson(refund), email: refund.email })
 
 const shown = (refund: Refund | Failure) => (refund instanceof Failure ? refund : operatorRefundJson(refund))
