@@ -129,6 +129,7 @@ describe("chat's usage", () => {
       reader.read(sse(chunk))
       reader.read(sse({ choices: [], usage: { ...usage, completion_tokens: 9 } }))
       reader.read(sse({ choices: [], usage: null }))
+      reader.read(sse({ choices: [], usage: {} }))
       expect(reader.tokens()).toEqual({ input: 5, cacheRead: 0, cacheWrite: 0, output: 9 })
     }
   })

@@ -31,8 +31,9 @@ export abstract class ChunkStream implements BackendStream {
   meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
     const failure = isBareError(event, chunk) ? classifyErrorObject(chunk) : failureIn(chunk)
     if (failure !== undefined) return failure
-    // Some backends count in every chunk; the last count is the whole.
-    if (isObject(chunk["usage"])) this.#usage = chunk["usage"]
+    const { usage } = chunk
+    // Some backends count in every chunk; the last count is the whole. An object without counts is none.
+    if (isObject(usage) && Object.keys(usage).length > 0) this.#usage = usage
     return this.hasContent(chunk) ? "content" : "empty"
   }
 
