@@ -131,7 +131,7 @@ export function refundStore(database: Database): RefundStore {
                 'top_up', ${topUpId ?? null}::text, 'payout', ${byProvider ? "provider" : "by_hand"}::text), ${reason}
             from booked where outcome = 'booked'
           )
-          select * from booked`,
+          select ${bookedColumns(sql)} from booked`,
         once,
       )
       return toBooked(row)
@@ -150,16 +150,14 @@ export function refundStore(database: Database): RefundStore {
     async reverse({ id, accountId, topUpId, kind, amountMicro, reason, key, reference, upToMicro, mayClaim }) {
       const [row] = await database.run(
         (sql) => sql<BookedRow[]>`
-          select * from refund_1(${id}, ${kind}, ${accountId}, ${topUpId}, ${amountMicro}::bigint, ${`provider:${key}`},
+          select ${bookedColumns(sql)} from refund_1(${id}, ${kind}, ${accountId}, ${topUpId}, ${amountMicro}::bigint, ${`provider:${key}`},
             ${reason}, 'paid_out', ${reference}, ${upToMicro ?? null}::bigint, ${mayClaim})`,
         once,
       )
       return toBooked(row)
     },
 
-    async find(id) {
-      return (await run((sql) => sql`select * from refunds where id = ${id}`))[0]
-    },
+    find: async (id) => (await run((sql) => sql`select * from refunds where id = ${id}`))[0],
 
     list: (of, { after, limit } = { after: undefined, limit: LISTED }) =>
       run(
@@ -254,27 +252,15 @@ function changed(sql: Sql, id: string, change: RefundChange) {
         where id = ${id} and status = 'booked' and top_up_id is not null returning account_id`
 }
 
-interface BookedRow {
-  outcome: Booked["outcome"]
-  refund_id: string | null
-  free_micro: bigint
-  posted_micro: bigint
-  refundable_micro: bigint
-  amount_micro: bigint
-  over_micro: bigint
-}
+const bookedColumns = (sql: Sql) => sql`
+  outcome, refund_id as "refundId", free_micro as "freeMicro", posted_micro as "postedMicro", refundable_micro as "refundableMicro",
+  amount_micro as "amountMicro", over_micro as "overMicro"`
+
+type BookedRow = Omit<Booked, "refundId"> & { readonly refundId: string | null }
 
 function toBooked(row: BookedRow | undefined): Booked {
   if (row === undefined) throw new Error("a refund had no outcome")
-  return {
-    outcome: row.outcome,
-    refundId: row.refund_id ?? undefined,
-    freeMicro: micro(row.free_micro),
-    postedMicro: micro(row.posted_micro),
-    refundableMicro: micro(row.refundable_micro),
-    amountMicro: micro(row.amount_micro),
-    overMicro: micro(row.over_micro),
-  }
+  return { ...row, refundId: row.refundId ?? undefined }
 }
 
 interface Row {
