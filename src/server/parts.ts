@@ -122,8 +122,12 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   )
   const { accounts } = people
   const payments = openPayments(config, database, {
-    needsOperator: ({ topUpId, ...problem }) =>
-      log.error("payment needs an operator", { top_up_id: topUpId, ...problem }),
+    needsOperator({ topUpId, ...problem }) {
+      const fields = { top_up_id: topUpId, ...problem }
+      // What a bank takes back is booked by itself.
+      if (problem.kind === "chargeback") log.info("chargeback", fields)
+      else log.error("payment needs an operator", fields)
+    },
     credited: (accountId, topUpId) => {
       actors.accounts.freed(accountId)
       events.credited(accountId, topUpId)
