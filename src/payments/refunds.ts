@@ -37,8 +37,8 @@ type Reversed = Extract<PaymentNotice, { readonly kind: "reversed" }>
 /** How often, and how many milliseconds apart, what was called back is looked for. */
 const LOOKS = 10
 const LOOK_MS = 100
-/** Of a top-up are at most so many refunds looked through. */
-const MOST_OF_A_TOP_UP = 1_000
+/** The refunds of one top-up that are looked through. */
+export const OF_A_TOP_UP = { after: undefined, limit: 1_000 } as const
 
 const isRefundId = (text: string): boolean => /^ref_[A-Za-z0-9_-]{1,40}$/.test(text)
 
@@ -184,7 +184,7 @@ export class Refunds {
    */
   async #oursIn(topUp: TopUp, rest: ToldReversal, all: readonly ToldReversal[]): Promise<bigint> {
     const listed = new Set(all.map(({ refundId }) => refundId))
-    const refunds = await this.#parts.store.list({ topUpId: topUp.id }, { after: undefined, limit: MOST_OF_A_TOP_UP })
+    const refunds = await this.#parts.store.list({ topUpId: topUp.id }, OF_A_TOP_UP)
     const back = refunds
       .filter(({ id, kind, status, payout }) => {
         const isOut =

@@ -51,7 +51,9 @@ test("what was being written when the session ended is sent after signing in aga
   }
   await signIn(visit, email)
   await cover.waitFor({ state: "detached" })
-  expect(await page.evaluate(() => document.activeElement?.closest("dialog") !== null)).toBe(true)
+  await eventually(async () =>
+    expect(await page.evaluate(() => document.activeElement?.closest("dialog") !== null)).toBe(true),
+  )
   expect(await name.inputValue()).toBe("half written")
   await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click()
   await eventually(async () => {
@@ -77,6 +79,28 @@ test("another person who signs in there sees nothing of what was written, nor wh
   await page.getByRole("heading", { name: "Home" }).waitFor()
   expect([await name.count(), await page.getByText(firstEmail).count()]).toEqual([0, 0])
   await page.getByRole("button", { name: `Account: ${secondEmail}` }).waitFor()
+})
+
+test("a member who was writing for an account leaves nothing to its owner, who signs in there", async () => {
+  const [owner, member] = [await world.gateway.person(), await world.gateway.person()]
+  const [ownerEmail, email] = [await emailOf(owner), await emailOf(member)]
+  const post = async (person: Person, path: string, body: object) => {
+    const response = await world.gateway.dashboard(person, path, { method: "POST", body: JSON.stringify(body) })
+    expect(response.ok).toBe(true)
+    return (await response.json().catch(() => ({}))) as { path?: string }
+  }
+  const { path } = await post(owner, "/account/invitations", { email, role: "developer" })
+  await post(member, "/account/memberships", { token: path?.split("#")[1] })
+  await post(member, "/auth/look-at", { account_id: owner.accountId })
+  await using _ = await world.visit({ person: owner })
+  await using visit = await world.visit({ person: member })
+  const { page } = visit
+  const name = await halfWritten(visit, member)
+  await page.getByRole("dialog").getByRole("button", { name: "Create key" }).click()
+  await signIn(visit, ownerEmail)
+  await page.getByRole("heading", { name: "Home" }).waitFor()
+  expect(await name.count()).toBe(0)
+  await page.getByRole("button", { name: `Account: ${ownerEmail}` }).waitFor()
 })
 
 test("who does not want to keep it comes to the sign-in page, and nothing of it is there", async () => {

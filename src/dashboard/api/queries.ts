@@ -10,6 +10,10 @@ import { api, isElsewhere, unwrap } from "./client.ts"
 /** The session is about this account from now on; null is one's own. */
 export const lookAt = (accountId: string | null) => unwrap(api.auth["look-at"].post({ account_id: accountId }))
 
+/** The same person, who looks at the same account. */
+export const same = (one: Account | undefined, other: Account): boolean =>
+  one?.id === other.id && one.signed_in.id === other.signed_in.id
+
 /** The account that the session looks at. When a membership has ended, that is one's own again. */
 export const accountQuery = queryOptions({
   queryKey: ["account"],

@@ -10,7 +10,7 @@ import { Link } from "wouter"
 import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations, isBeingWritten } from "../api/browser.ts"
 import { useBreaker } from "../api/live.ts"
-import { type Account, accountQuery, breakerQuery, lookAt, membershipsQuery, useChange } from "../api/queries.ts"
+import { type Account, accountQuery, breakerQuery, same, lookAt, membershipsQuery, useChange } from "../api/queries.ts"
 import { Notice, useToasts } from "../components/feedback.tsx"
 import { useBreakerText } from "../components/spending.tsx"
 import { useFormat } from "../i18n/language.tsx"
@@ -107,7 +107,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
   const about = useRef<Account>(undefined)
   const signedIn = useCallback(
     (account: Account) => {
-      const isKept = about.current?.id === account.id
+      const isKept = same(about.current, account)
       if (!isKept) forget(client)
       void deleteConversations(({ owner }) => !owner.startsWith(`${account.signed_in.id}/`))
       client.setQueryData(accountQuery.queryKey, account)
@@ -140,7 +140,7 @@ export function SessionProvider({ children, waiting, failed }: SessionProviderPr
     // A lost session: the next one of this browser may be another person's, from another tab.
     if (before !== undefined && account === undefined) forget(client)
     // Another account was chosen elsewhere: nothing of the one before may be left on the page.
-    if (before === undefined || account === undefined || before.id === account.id || isLeaving) return
+    if (before === undefined || account === undefined || same(before, account) || isLeaving) return
     if (before.signed_in.id === account.signed_in.id) reloadAsAnother(before)
     // Another person is told nothing of the one before.
     else leaveFor("/dashboard/")

@@ -10,6 +10,7 @@ import { print } from "../../pdf/reader.ts"
 import type { AllowanceStore } from "../../store/allowances.ts"
 import type { DocumentKind, DocumentStore, IssuedDocument } from "../../store/documents.ts"
 import { turns } from "../../store/gate.ts"
+import { OF_A_TOP_UP } from "../../payments/refunds.ts"
 import type { RefundStore } from "../../store/refunds.ts"
 import type { TopUpStore } from "../../store/top-ups.ts"
 import {
@@ -41,8 +42,6 @@ export interface DocumentsDeps extends StatementDeps {
 /** The database takes no NUL. */
 const SUBJECT = /^[\w-]{1,80}$/
 const MAX_AN_HOUR = 300
-/** Refunds of one top-up that are added up. */
-const MOST_OF_A_TOP_UP = 1_000
 const HOUR_S = 3_600
 /** Of one account in one process: one is made, the others wait. */
 const MAX_AT_ONCE = 4
@@ -160,8 +159,8 @@ export const documentsController = (deps: DocumentsDeps) => {
           await send(session, "refund", id, async () => {
             const refund = await deps.refunds.find(id)
             if (refund?.accountId !== session.accountId || refund.paidOutAt === undefined) return notThere()
-            const page = { after: undefined, limit: MOST_OF_A_TOP_UP }
-            const all = refund.topUpId === undefined ? [] : await deps.refunds.list({ topUpId: refund.topUpId }, page)
+            const all =
+              refund.topUpId === undefined ? [] : await deps.refunds.list({ topUpId: refund.topUpId }, OF_A_TOP_UP)
             const before = backBefore(refund, all)
             return await payment(session, refundReceiptOf(refund, refund.paidOutAt, before), before)
           }),
