@@ -108,6 +108,13 @@ async function recovered(): Promise<number> {
   }
 }
 
+const calledAs = (id: string) => gateway.simulator.calls.some(({ model }) => model.startsWith(`${id}?`))
+
+/** Waits until a call for each of these models is at its backend. */
+async function atBackends(models: readonly string[]): Promise<void> {
+  while (models.some((id) => !calledAs(id))) await Bun.sleep(5)
+}
+
 /** Waits until the ledger is known to be behind. */
 async function noticed(): Promise<void> {
   for (;;) {
@@ -144,8 +151,8 @@ async function audit(seen: readonly Seen[]): Promise<void> {
 test(
   `a database that is away for ${OUTAGE_MS} ms costs nobody anything`,
   async () => {
-    const streaming = await models("pace=60")
-    const replying = await models("ttft=1000")
+    const streaming = await models("pace=100")
+    const replying = await models("ttft=2000")
     // Known to the database, not to the gateway's memory.
     const strangers = await Promise.all([gateway.person(10_000), gateway.person(10_000)])
     const keys = await Promise.all(strangers.map((stranger) => gateway.key(stranger)))
@@ -153,6 +160,8 @@ test(
     const inFlight = Promise.all(
       formats.flatMap((format) => [ask(format, streaming[format], true), ask(format, replying[format], false)]),
     )
+    await atBackends([...Object.values(streaming), ...Object.values(replying)])
+    // Their openings are written.
     await Bun.sleep(400)
     proxy.refuse()
     proxy.cut()

@@ -55,10 +55,12 @@ async function unfinished(arena: Arena, balanceRp: number, connections: number, 
       const socket = await open(arena.url)
       const stream = listenTo(socket)
       socket.write(head("/v1/chat/completions", attacker.key, part.length + 10))
-      socket.write(part)
+      const written = new Promise<void>((resolve) => socket.write(part, () => resolve()))
+      await Promise.race([written, stream.readUntil((text) => text.includes("HTTP/1.1"))])
       return stream
     }),
   )
+  // Of what is on its way there is more than of what is held.
   await Bun.sleep(4_000)
   const memory = residentMib(pid) - before
   const told = streams.map(({ text }) => /x-error-code: (\S+)/i.exec(text)?.[1] ?? "kept open")
