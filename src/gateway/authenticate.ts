@@ -39,8 +39,8 @@ const BEARER_LENGTH = "Bearer ".length
 export function keyFrom(headers: Headers): string | undefined {
   const authorization = headers.get("authorization") ?? ""
   if (PLAIN.test(authorization)) return authorization.slice(BEARER_LENGTH)
-  const bearer = /^bearer\s+(.*\S)/i.exec(authorization)?.[1]
-  return bearer ?? (headers.get("x-api-key")?.trim() || undefined)
+  const bearer = /^bearer\s/i.test(authorization) ? authorization.slice(BEARER_LENGTH).trim() : ""
+  return bearer || headers.get("x-api-key")?.trim() || undefined
 }
 
 /** Where a call comes from. It hears of the page that may read what comes of it. */

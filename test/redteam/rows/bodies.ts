@@ -1,4 +1,4 @@
-/** Request bodies: D1 (dear to read), D2 (never ending), D6 (refused while they come). */
+/** Requests: bodies that are dear to read (D1), that never end (D2), that are refused while they come (D6), and headers (D10). */
 import type { Socket } from "node:net"
 import type { Arena } from "../lib/arena.ts"
 import { asking } from "../lib/attacker.ts"
@@ -235,6 +235,23 @@ async function refusedEarly(arena: Arena, tries: number): Promise<Finding[]> {
   return findings
 }
 
+/** No key is needed for it. */
+async function blankHeader(arena: Arena, full: boolean): Promise<Finding> {
+  const request = Buffer.from(
+    `GET /v1/balance HTTP/1.1\r\nHost: loket.test\r\nAuthorization: Bearer${"\u00a0".repeat(15_000)}\r\n\r\n`,
+    "latin1",
+  )
+  const ask = async () => {
+    const socket = await open(arena.url)
+    const stream = listenTo(socket)
+    socket.write(request)
+    await stream.readUntil((text) => text.includes("HTTP/1.1"))
+    socket.destroy()
+    return /HTTP\/1.1 (\d+)/.exec(stream.text)?.[1] ?? "no answer"
+  }
+  return await workOf(arena.gateway, { tried: "an Authorization of 15 KB of white space", ask, full })
+}
+
 export const bodiesRows: readonly Row[] = [
   {
     id: "D1",
@@ -265,6 +282,11 @@ export const bodiesRows: readonly Row[] = [
     id: "D2",
     wanted: "what is announced takes no room from others",
     play: async (arena) => [await announced(arena, 10)],
+  },
+  {
+    id: "D10",
+    wanted: "hardly any time of the event loop",
+    play: async (arena, { full }) => [await blankHeader(arena, full)],
   },
   { id: "D6", wanted: "who is refused gets the answer", play: (arena, { full }) => refusedEarly(arena, full ? 5 : 2) },
 ]
