@@ -34,7 +34,7 @@ const MEMBER_FRAME = 1.5
 /** Encrypted thinking: base64 of the cipher of about four characters per token. */
 const OPAQUE_CHARS_PER_TOKEN = 5
 
-/** Steers the call, or names things; the model does not read it. */
+/** Steers the call, or names things; the model does not read it, as long as it is no longer than such texts are. */
 const UNREAD = new Set([
   "type",
   "role",
@@ -45,12 +45,27 @@ const UNREAD = new Set([
   "status",
   "cache_control",
   "media_type",
+  "filename",
   "detail",
   "phase",
 ])
+/** In UTF-16 units. Vendors' own ids have at most 64. */
+const LONGEST_UNREAD = 256
 const OPAQUE = new Set(["signature", "encrypted_content"])
 /** Hold JSON that the model reads as JSON, keys and all. */
-const READ_AS_JSON = new Set(["input", "input_schema", "parameters", "schema", "output_schema", "action", "arguments"])
+const READ_AS_JSON = new Set([
+  "input",
+  "input_schema",
+  "input_examples",
+  "parameters",
+  "schema",
+  "output_schema",
+  "action",
+  "actions",
+  "operation",
+  "results",
+  "arguments",
+])
 const IMAGES: readonly unknown[] = ["image", "image_url", "input_image", "computer_screenshot"]
 const FILES: readonly unknown[] = ["document", "file", "input_file"]
 
@@ -112,24 +127,38 @@ function partTokens(part: JsonObject, walk: Walk): number {
     walk.images++
     // Not every backend does as `detail` says.
     walk.spareTokens += imageTokens(source) - likely
-    return likely
+    return likely + tokensBeside(part, source, walk)
   }
   if (FILES.includes(type)) {
     const source = mediaSource(part)
     if (source !== undefined) {
       walk.documents.push(sentDocument(source, mediaType(part)))
-      return 0
+      return tokensBeside(part, source, walk)
     }
   }
   // Redacted thinking has nothing but its cipher.
   if (type === "redacted_thinking") return opaqueTokens(part["data"])
   let tokens = 0
   for (const key of Object.keys(part)) {
-    if (UNREAD.has(key)) continue
     const value = part[key]
+    if (isUnread(key, value)) continue
     if (OPAQUE.has(key)) tokens += opaqueTokens(value)
     else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value, walk)
     else tokens += contentTokens(value, walk)
+  }
+  return tokens
+}
+
+const isUnread = (key: string, value: Json | undefined): boolean =>
+  UNREAD.has(key) && !(typeof value === "string" && value.length > LONGEST_UNREAD)
+
+/** What the model reads beside an image or a file, such as a document's title and context. */
+function tokensBeside(part: JsonObject, source: string | undefined, walk: Walk): number {
+  let tokens = 0
+  for (const key of Object.keys(part)) {
+    const value = part[key]
+    if (value === source || isUnread(key, value)) continue
+    tokens += isObject(value) ? tokensBeside(value, source, walk) : contentTokens(value, walk)
   }
   return tokens
 }

@@ -25,6 +25,8 @@ const PUNCTUATION = 1.09 * RAISE
 const SAME_PUNCTUATION = 0.04 * RAISE
 const OTHER_PUNCTUATION = 0.3 * RAISE
 const SPACES = 0.56 * RAISE
+/** No vocabulary has a word of them. */
+const CONTROL = 1 * RAISE
 /** A longer run of white space takes another token. */
 const LONGEST_SPACE = 10
 
@@ -35,13 +37,15 @@ const DIGIT = 3
 const PUNCT = 4
 const BREAK = 5
 const BEYOND = 6
+const CONTROLS = 7
 
 const kinds = Uint8Array.from({ length: 128 }, (_, code) => {
   if (code >= 97 && code <= 122) return LOWER
   if (code >= 65 && code <= 90) return UPPER
   if (code >= 48 && code <= 57) return DIGIT
   if (code === 32 || code === 9) return SPACE
-  return code === 10 || code === 13 ? BREAK : PUNCT
+  if (code === 10 || code === 13) return BREAK
+  return code < 32 || code === 127 ? CONTROLS : PUNCT
 })
 
 /** Not rounded: the sum over many texts is. */
@@ -75,6 +79,7 @@ export function textTokens(text: string): number {
       if (run % 3 === 1) tokens += THREE_DIGITS
       if (run === 1 && before === SPACE) tokens += SPACES
     } else if (kind === BEYOND) tokens += beyondAscii(code)
+    else if (kind === CONTROLS) tokens += CONTROL
     // One space belongs to the word after it, and a line's end to the punctuation before it.
     else if (run % LONGEST_SPACE === (kind === SPACE ? 2 : 0)) tokens += SPACES
     before = kind

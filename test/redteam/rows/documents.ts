@@ -10,20 +10,27 @@ const RATE = 67_200
 
 type Source = { readonly type: string; readonly [field: string]: string }
 
+/** A document's block. */
+interface Sent {
+  readonly source: Source
+  /** Text that the backend reads beside it. */
+  readonly context?: string
+}
+
 const inline = (file: Buffer): Source => ({
   type: "base64",
   media_type: "application/pdf",
   data: file.toString("base64"),
 })
 
-const body = (mark: string, source: Source) => ({
+const body = (mark: string, sent: Sent) => ({
   model: MODEL,
   max_tokens: 16,
   messages: [
     {
       role: "user",
       content: [
-        { type: "document", source },
+        { type: "document", ...sent },
         { type: "text", text: mark },
       ],
     },
@@ -31,10 +38,10 @@ const body = (mark: string, source: Source) => ({
 })
 
 /** So many at once; what they were worth, and what was paid for them. */
-async function wave(attacker: Attacker, source: Source, calls: number) {
+async function wave(attacker: Attacker, sent: Sent, calls: number) {
   const mark = attacker.plays({ counts: { input: COUNTED, output: 5 } })
   const before = await attacker.balanceMicro()
-  const answers = await Promise.all(Array.from({ length: calls }, () => attacker.call("messages", body(mark, source))))
+  const answers = await Promise.all(Array.from({ length: calls }, () => attacker.call("messages", body(mark, sent))))
   const paid = before - (await attacker.balanceMicro())
   const answered = answers.filter(({ ended }) => ended).length
   const worth = answered * (COUNTED * RATE + 5 * 336_000)
@@ -42,20 +49,19 @@ async function wave(attacker: Attacker, source: Source, calls: number) {
   return { answered, paid, lost: worth - paid, code: refusal?.code ?? "" }
 }
 
-interface Trick {
+interface Trick extends Sent {
   readonly tried: string
-  readonly source: Source
   /** It looks as small as an honest file, so that it may work until it was counted. */
   readonly once?: boolean
 }
 
-async function trick(arena: Arena, { tried, source, once = false }: Trick, calls: number): Promise<Finding> {
+async function trick(arena: Arena, { tried, once = false, ...sent }: Trick, calls: number): Promise<Finding> {
   const attacker = await arena.attacker(10_000)
   const waves: string[] = []
   let losses = 0
   for (let n = 0; n < 3; n++) {
     if (n > 0) await attacker.topUp(10_000)
-    const { answered, paid, lost, code } = await wave(attacker, source, calls)
+    const { answered, paid, lost, code } = await wave(attacker, sent, calls)
     if (lost > 0) losses++
     const refusal = code === "" ? "" : `, then ${code}`
     waves.push(`${answered} answered, paid ${rp(paid)}, ${rp(lost)} given away${refusal}`)
@@ -70,7 +76,7 @@ async function trick(arena: Arena, { tried, source, once = false }: Trick, calls
 async function honest(arena: Arena): Promise<Finding> {
   const attacker = await arena.attacker(10_000)
   const mark = attacker.plays({ counts: { input: 5 * 3_000, output: 5 } })
-  const { status, code } = await attacker.call("messages", body(mark, inline(scan(5, 2_000_000))))
+  const { status, code } = await attacker.call("messages", body(mark, { source: inline(scan(5, 2_000_000)) }))
   return { tried: "an honest scan of 10 MB and 5 pages on Rp 10,000", seen: `${code ?? status}`, held: status === 200 }
 }
 
@@ -92,6 +98,15 @@ export const documentsRows: readonly Row[] = [
         await trick(
           arena,
           { tried: "300 pages, of which the tree has one", source: inline(understated(300)), once: true },
+          calls,
+        ),
+        await trick(
+          arena,
+          {
+            tried: "one page with a context of 3 MB beside it",
+            source: inline(onePageInName(0)),
+            context: "Halo dunia. ".repeat(250_000),
+          },
           calls,
         ),
         await honest(arena),

@@ -41,6 +41,8 @@ describe("a text's estimate", () => {
     ["line ends", "\n".repeat(200), 13],
     ["dashes", "-".repeat(300), 5],
     ["emoji", "😀🎉🔥👍🏽🚀✨💡🇮🇩👨‍👩‍👧❤️", 25],
+    ["characters that control", "\u0001".repeat(200), 200],
+    ["zeros", "\0".repeat(200), 200],
     ["Thai", "สวัสดีครับ วันนี้อากาศดีมาก เราไปเดินเล่นกันไหม", 18],
     ["Arabic", "مرحبا كيف حالك اليوم أريد أن أذهب إلى السوق", 13],
   ]
@@ -147,6 +149,17 @@ describe("a prompt's estimate", () => {
     const plain = prompt([{ role: "user", content: [{ type: "text", text: "Hi" }] }])
     const marked = [{ type: "text", text: "Hi", cache_control: { type: "ephemeral", ttl: "1h" } }]
     expect(prompt([{ role: "user", content: marked }])).toBe(plain)
+  })
+  test("counts ids and names that are longer than such are", () => {
+    for (const field of ["id", "call_id", "status", "phase"])
+      expect(prompt([{ type: "function_call", name: "f", arguments: "{}", [field]: text }])).toBeGreaterThan(
+        textTokens(text),
+      )
+  })
+  test("counts a tool's examples with their keys and numbers", () => {
+    const examples = [{ numbers: Array.from({ length: 500 }, (_, at) => at), [text]: true }]
+    const tokens = prompt([], [{ name: "f", input_schema: { type: "object" }, input_examples: examples }])
+    expect(tokens).toBeGreaterThan(500 + textTokens(text))
   })
   test("is raised by the family's factor", () => {
     const asked = { messages: text, tools: [], schemas: [] }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import type { Json } from "../../../src/language/json.ts"
+import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { estimateInputTokens, imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate.ts"
 import { textTokens } from "../../../src/wire/tokens.ts"
 
@@ -155,4 +155,17 @@ describe("in a prompt, data is priced by size and not as text:", () => {
     expect(count([document]) - count([])).toBeGreaterThan(100)
     expect(count([document]) - count([])).toBeLessThan(300)
   })
+
+  const long = "Halo dunia. ".repeat(500)
+  const beside: readonly (readonly [string, JsonObject])[] = [
+    ["a document's context", { type: "document", source: pdf, context: long }],
+    ["a document's title", { type: "document", source: pdf, title: long }],
+    ["a text beside an image", { ...image, text: long }],
+    ["a text within an image", { type: "image_url", image_url: { url, alt: long } }],
+    ["a file's name that is no name", { type: "file", file: { filename: long, file_data: pdf.data } }],
+  ]
+  for (const [kind, part] of beside)
+    test(`${kind} is text`, () => {
+      expect(count([part]) - count([])).toBeGreaterThan(textTokens(long))
+    })
 })
