@@ -34,7 +34,10 @@ import type { GatewayPorts } from "./ports.ts"
 import type { Seat } from "./member-selector.ts"
 import { type InputEstimate, windowOf } from "./input-estimate.ts"
 
-/** What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. */
+/**
+ * What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. One whose backend
+ * searches is held for alike: what it finds is input that the prompt says nothing of.
+ */
 export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
 
 type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock" | "limits" | "admitted">
@@ -77,7 +80,7 @@ export function quoteTerms(
     modelLimit: offer.model.maxOutputTokens,
     choices: request.choices,
     rates: offer.price.rates,
-    loop: request.webSearch && SEARCH_LOOP,
+    loop: request.features.has("web_search") ? SEARCH_LOOP : undefined,
   }
 }
 

@@ -130,9 +130,9 @@ export class Booking {
 
   /** The ledger has it. */
   onSettled(settled: Settled): void {
-    const { ports, plan } = this.#call
+    const { ports, plan, costs } = this.#call
     const bill = this.#requireBill()
-    learn(ports, plan, this.#opening.accountId, bill)
+    learn(ports, plan, this.#opening.accountId, { ...bill, hasSearched: costs.hasSearched })
     this.#bill = { ...bill, record: records.booked(bill.record, settled) }
     this.#isDurable = true
     this.#report(this.#bill.record, true)
@@ -192,12 +192,12 @@ function learn(
   { calibration, factors }: BookedCall["ports"],
   { request, inputEstimate }: CallPlan,
   accountId: string,
-  { record, tokens }: settling.Bill,
+  { record, tokens, hasSearched }: settling.Bill & Pick<CallCosts, "hasSearched">,
 ): void {
   if (record.status !== "ok" || tokens === undefined || record.turns > 1) return
   const counted = tokens.input + tokens.cacheRead + tokens.cacheWrite
-  // What a file comes to says nothing of how a model cuts text.
-  if (request.media === undefined) calibration.learn(record.model, inputEstimate.texts, counted)
+  // What a file comes to, or what a backend found, says nothing of how a model cuts text.
+  if (request.media === undefined && !hasSearched) calibration.learn(record.model, inputEstimate.texts, counted)
   if (record.absorbed <= record.excess || counted <= request.inputTokens) return
   if (inputEstimate.documents === 0) factors.learn(accountId, record.model, "texts", counted / inputEstimate.texts)
   else factors.learn(accountId, record.model, "documents", (counted - inputEstimate.texts) / inputEstimate.documents)

@@ -122,6 +122,11 @@ export class CallCosts {
     return attempt
   }
 
+  /** A backend ran a search by itself. */
+  get hasSearched(): boolean {
+    return this.#attempts.some(({ searches }) => searches > 0)
+  }
+
   /** Of the final record: the turns that were answered, and the last try of a call that failed. Undefined where one is not known. */
   get final(): Micro | undefined {
     let sum: Micro = zero

@@ -56,6 +56,17 @@ describe("a call that would pass", () => {
     messages: { messages: hello, max_tokens: 50 },
     responses: { input: "Hello", max_output_tokens: 50 },
   }
+  test("and whose backend searches holds for what may be found", async () => {
+    const by = await key(rich)
+    const model = await gateway.model({ format: "responses", features: ["web_search"] })
+    const body = { model, ...bodies.responses }
+    const plainly = await dry(by, body, {}, paths.responses)
+    const searching = await dry(by, { ...body, tools: [{ type: "web_search" }] }, {}, paths.responses)
+    // Five turns, each of which but the last adds 5,000 tokens that are read again in each turn after it.
+    expect(searching.cost?.hold_micro).toBeGreaterThan((plainly.cost?.hold_micro ?? 0) + 50_000 * 1_250)
+    expect(searching.cost?.least_micro).toBeLessThan(1_000 * 1_250)
+  })
+
   test.each(formats)("on %s is told what it would hold and could cost, streamed or not", async (format) => {
     const person = await gateway.person(10_000)
     const by = await key(person)

@@ -128,6 +128,21 @@ async function play(arena: Arena, cases: readonly Case[]): Promise<Finding[]> {
   return findings
 }
 
+/** What a backend finds is input that no prompt told of. */
+async function crowd(arena: Arena): Promise<Finding> {
+  const attacker = await arena.attacker(10_000)
+  const mark = attacker.plays({ counts: { input: 60_000, output: 5 }, afterMs: 2_000 })
+  const body = asking("responses", R.model, mark, { ...searching, max_output_tokens: 16 })
+  const answers = await Promise.all(Array.from({ length: 40 }, () => attacker.call("responses", body)))
+  const answered = answers.filter(({ ended }) => ended).length
+  return {
+    tried: "40 searches at once on Rp 10,000, each of which finds 60,000 tokens",
+    seen: `${answered} answered`,
+    // Each holds half of what is left, down to what the prompt alone costs.
+    held: answered <= 16,
+  }
+}
+
 const shown = (more: object, headers: Readonly<Record<string, string>>): string => {
   const text =
     Object.keys(headers).length === 0 ? JSON.stringify(more) : `${JSON.stringify(more)} ${JSON.stringify(headers)}`
@@ -137,5 +152,9 @@ const shown = (more: object, headers: Readonly<Record<string, string>>): string 
 export const fieldsRows: readonly Row[] = [
   { id: "M8", wanted: "dropped and named, or refused", play: (arena) => play(arena, dear) },
   { id: "M12", wanted: "stripped, or its tokens are counted", play: (arena) => play(arena, nested) },
-  { id: "M13", wanted: "at most 5 searches are asked for", play: (arena) => play(arena, searches) },
+  {
+    id: "M13",
+    wanted: "at most 5 searches are asked for, and what they find is held for",
+    play: async (arena) => [...(await play(arena, searches)), await crowd(arena)],
+  },
 ]
