@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import { kyoto, pages } from "../search/searx-server.ts"
-import { counts, search, text } from "../search/turns-backend.ts"
+import { call, counts, search, text } from "../search/turns-backend.ts"
 import { requestId } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 import {
@@ -21,6 +21,25 @@ import {
 } from "./searching.ts"
 
 searching()
+
+describe("what a model writes beside a search", () => {
+  test("is left out where it is no part of it, however deep it nests", async () => {
+    const nested = "[".repeat(100_000) + "]".repeat(100_000)
+    const input = `{"query":"q","nested":${nested}}`
+    play({ blocks: [text("Let me look."), call("toolu_1", "web_search", input)] }, { blocks: [text("Red.")] })
+    const response = await ask({ stream: true })
+    const body = await response.text()
+    expect(body).toContain("Red.")
+    expect(body).toContain("message_stop")
+    expect(await gateway.usage(person, requestId(response))).toMatchObject({ status: "ok", turns: 2 })
+  })
+
+  test("is left out where it is white space, which the vendor refuses", async () => {
+    play({ blocks: [text("\n\n"), search("toolu_1", "q")] }, { blocks: [text("Red.")] })
+    expect(await (await ask()).json()).toMatchObject({ content: [{ text: "\n\n" }, {}, {}, { text: "Red." }] })
+    expect(backend.asked[1]).toMatchObject({ messages: [question, { content: [{ type: "tool_use" }] }, {}] })
+  })
+})
 
 describe("a turn that fails after a search", () => {
   test("ends a stream with the format's error, and nothing is charged", async () => {

@@ -31,7 +31,8 @@ export const text = (said: string, citations?: readonly Json[]): Json => ({
   text: said,
   ...(citations && { citations }),
 })
-export const call = (id: string, name: string, input: Json): Json => ({ type: "tool_use", id, name, input })
+/** An input of text is JSON as it is written in a stream. */
+export const call = (id: string, name: string, input: Json | string): Json => ({ type: "tool_use", id, name, input })
 export const search = (id: string, query: string): Json => call(id, "web_search", { query })
 export const counts = (input: number, output: number, cacheRead = 0, cacheWrite = 0): Json => ({
   input_tokens: input,
@@ -108,7 +109,7 @@ function blockEvents(block: Json, index: number): { type: string; [key: string]:
         stop,
       ]
     default: {
-      const json = JSON.stringify(block["input"])
+      const json = typeof block["input"] === "string" ? block["input"] : JSON.stringify(block["input"])
       return [
         start({ ...block, input: {} }),
         delta({ type: "input_json_delta", partial_json: json.slice(0, 5) }),

@@ -67,9 +67,9 @@ export class SearchedAnswer {
     )
   }
 
-  /** All that has been told so far, as the client would send it back; the next turn goes on from there. */
+  /** All that has been told so far, as the client would send it back; the next turn goes on from there. The vendor refuses a blank text. */
   message(): JsonObject {
-    return { role: "assistant", content: [...this.#blocks] }
+    return { role: "assistant", content: this.#blocks.filter((block) => !isBlank(block)) }
   }
 
   /** What has been found since the last turn. */
@@ -107,6 +107,8 @@ export class SearchedAnswer {
   }
 }
 
+const isBlank = ({ type, text }: JsonObject): boolean => type === "text" && readText(text).trim() === ""
+
 const blockEvent = (type: string, index: number, fields: JsonObject): string =>
   encodeSse(type, JSON.stringify({ type, index, ...fields }))
 
@@ -134,6 +136,12 @@ interface TurnOptions {
   readonly clientSources: ReadonlySet<string>
 }
 
+/** Whatever else a model wrote is none of the tool's, and may nest deeper than it can be walked through. */
+function searchInput({ input }: JsonObject): JsonObject {
+  const query = isObject(input) ? input["query"] : undefined
+  return query === undefined || typeof query === "object" ? {} : { query }
+}
+
 const isSearchCall = (block: JsonObject): boolean => block["type"] === "tool_use" && block["name"] === SEARCH_TOOL
 
 /** A turn that came in one piece. */
@@ -148,7 +156,7 @@ export function turnOfReply(body: JsonObject, { clientSources }: TurnOptions): T
           ? { ...block, citations: block["citations"].map((one) => citationFor(one, clientSources)) }
           : block,
       ),
-    searches: blocks.filter(isSearchCall).map(({ input }) => (isObject(input) ? input : {})),
+    searches: blocks.filter(isSearchCall).map(searchInput),
     message,
     end: {
       stop_reason: reason ?? null,
@@ -203,9 +211,7 @@ export class TurnReader implements StreamReader {
     const isTold = (_: JsonObject, place: number) => this.#places[place] !== undefined
     return {
       blocks: whole.filter(isTold),
-      searches: whole
-        .filter((block, place) => !isTold(block, place))
-        .flatMap(({ input }) => (isObject(input) ? [input] : [])),
+      searches: whole.filter((block, place) => !isTold(block, place)).map(searchInput),
       message: this.#message,
       end: this.#end,
       usage: this.#usage,
