@@ -51,11 +51,11 @@ const FREE_RETRY_MS = 5_000
 const MAX_FREE_ATTEMPTS = 720
 /**
  * Statements of one account at a time. A claim comes before the call is paid for, and so is free: whoever has no money must not take
- * all places that a process has at the database. Beyond so many claims the next one is refused.
+ * all places that a process has at the database. A claim that is freed stands in the same line, so that nobody claims faster than is
+ * freed. Beyond so many statements the next claim is refused.
  */
-const CLAIMS_AT_ONCE = 4
-const FREES_AT_ONCE = 2
-const MAX_CLAIMS = 2_000
+const STATEMENTS_AT_ONCE = 4
+const MAX_STATEMENTS = 2_000
 
 export class CallDeduplication {
   readonly #options: DeduplicationOptions
@@ -63,8 +63,7 @@ export class CallDeduplication {
   /** Calls with a key, by the hash of API key and header. */
   readonly #calls = new Map<string, ReplayableCall>()
   readonly #retries: SdkRetries
-  readonly #inClaimTurn = turns({ atOnce: CLAIMS_AT_ONCE, most: MAX_CLAIMS, refused: tooManyClaims })
-  readonly #inFreeTurn = turns({ atOnce: FREES_AT_ONCE, most: Number.POSITIVE_INFINITY, refused: tooManyClaims })
+  readonly #inTurn = turns({ atOnce: STATEMENTS_AT_ONCE, most: MAX_STATEMENTS, refused: tooManyClaims })
   /** Duplicates since this process began. */
   readonly outcomes: Record<DuplicateOutcome, number> = { attached: 0, replayed: 0, refused: 0 }
 
@@ -124,7 +123,7 @@ export class CallDeduplication {
         bodyBytes: body.length,
         replayMemory: this.#replayMemory,
         durable: {
-          claim: () => this.#inClaimTurn(accountId, () => claimCall(store, claim)),
+          claim: () => this.#inTurn(accountId, () => claimCall(store, claim)),
           free: () => this.#free(claim),
           fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
         },
@@ -133,7 +132,8 @@ export class CallDeduplication {
       },
       shared,
     )
-    if (!call.begin()) return new Failure("gateway.capacity", { message: "Too many answers are kept.", retryAfterS: 1 })
+    // Others may have filled the memory, which must keep nobody from being answered once.
+    call.begin()
     this.#calls.set(name, call)
     return await call.run(work)
   }
@@ -231,7 +231,7 @@ export class CallDeduplication {
 
   /** A row that is not freed blocks its key until this process ends. */
   #free(claim: CallClaim, tries = 1): void {
-    this.#inFreeTurn(claim.accountId, () => this.#options.store.freeCallKey(claim)).catch((error: unknown) => {
+    this.#inTurn(claim.accountId, () => this.#options.store.freeCallKey(claim), true).catch((error: unknown) => {
       this.#options.onError(error)
       if (tries < MAX_FREE_ATTEMPTS) this.#options.clock.after(FREE_RETRY_MS, () => this.#free(claim, tries + 1))
     })

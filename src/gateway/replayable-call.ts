@@ -75,6 +75,7 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
   #isClaimed = false
   #hasEnded = false
   #isForgotten = false
+  #isKept = false
   /** The claim of another process, where that has the call. */
   claimedElsewhere: CallClaimed | undefined
   /** Cost of a finished call, in rupiah. */
@@ -89,9 +90,11 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
     this.shared = shared
   }
 
-  /** Whether there is memory for the response. */
+  /** Whether there is memory for the response. Without it nothing is stored, and a duplicate finds the call under way or ended. */
   begin(): boolean {
-    return this.#options.replayMemory.begin(this)
+    this.#isKept = this.#options.replayMemory.begin(this)
+    if (!this.#isKept) this.shared.discard()
+    return this.#isKept
   }
 
   /** Runs the call and stores what its client receives. */
@@ -153,7 +156,7 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
     if (this.#isForgotten) return
     this.#isForgotten = true
     this.shared.discard()
-    this.#options.replayMemory.release(this)
+    if (this.#isKept) this.#options.replayMemory.release(this)
     this.#options.onForgotten()
   }
 

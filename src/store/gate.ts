@@ -209,17 +209,17 @@ export class Blockers {
 export interface TurnsOptions {
   /** How many run at once under one name. */
   readonly atOnce: number
-  /** How many there may be, those that wait included. */
+  /** How many there may be, those that wait included; one over that is refused. */
   readonly most: number
   readonly refused: () => Failure
 }
 
-/** Work of which little is done at once under each name, in the order in which it came. */
+/** Work of which little is done at once under each name, in the order in which it came. What `isOwed` is never refused. */
 export function turns({ atOnce, most, refused }: TurnsOptions) {
   const lines = new Map<string, { running: number; readonly waiting: (() => void)[] }>()
-  return async <T>(name: string, work: () => Promise<T | Failure>): Promise<T | Failure> => {
+  return async <T>(name: string, work: () => Promise<T | Failure>, isOwed = false): Promise<T | Failure> => {
     const line = lines.get(name) ?? { running: 0, waiting: [] }
-    if (line.running + line.waiting.length >= most) return refused()
+    if (!isOwed && line.running + line.waiting.length >= most) return refused()
     lines.set(name, line)
     // Whoever is done gives its place to the next one.
     if (line.running < atOnce) line.running++
