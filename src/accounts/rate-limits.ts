@@ -7,6 +7,9 @@ import { isIP, isIPv4 } from "node:net"
 import { Failure } from "../failure/failure.ts"
 import type { SignUpLimits, SignUpStore } from "../store/allowances.ts"
 
+/** A wall clock that is set back must keep nobody out until it is where it was. */
+const monotonic = (): number => performance.now()
+
 interface RateLimit {
   readonly burst: number
   readonly everyMs: number
@@ -139,7 +142,7 @@ export class PasswordThrottle {
 
   constructor(
     terms: ThrottleLimits = throttleLimits,
-    now: () => number = Date.now,
+    now: () => number = monotonic,
     sleep: (ms: number) => Promise<void> = Bun.sleep,
   ) {
     this.#limits = terms
@@ -235,7 +238,7 @@ export class SignUpLimiter {
   constructor(
     store: SignUpStore,
     limits: SignUpLimits,
-    now: () => number = Date.now,
+    now: () => number = monotonic,
     sleep: (ms: number) => Promise<void> = Bun.sleep,
   ) {
     this.#store = store

@@ -1,4 +1,4 @@
-import { expect, test } from "bun:test"
+import { expect, setSystemTime, test } from "bun:test"
 import { type Attempt, PasswordThrottle, throttleLimits } from "../../src/accounts/rate-limits.ts"
 import { Failure } from "../../src/failure/failure.ts"
 
@@ -163,4 +163,18 @@ test("only so many are remembered, the one that was seen longest ago is forgotte
   for (const account of ["second", "third"]) await attempt(account)
   await attempt("first")
   expect(waits).toEqual([])
+})
+
+test("a wall clock that is set back makes nobody wait for longer", async () => {
+  const waits: number[] = []
+  const slowDown = new PasswordThrottle(throttleLimits, undefined, async (ms) => void waits.push(ms))
+  const guess = { account: "account", address: "192.0.2.1", isKnown: false }
+  for (let n = 0; n < 7; n++) await slowDown.attempt(guess)
+  setSystemTime(new Date(Date.now() - 3_600_000))
+  try {
+    expect(await slowDown.attempt(guess)).not.toBeInstanceOf(Failure)
+  } finally {
+    setSystemTime()
+  }
+  expect(waits.at(-1)).toBeLessThanOrEqual(4_000)
 })
