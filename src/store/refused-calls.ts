@@ -27,7 +27,10 @@ export interface RefusedCount {
 
 export interface RefusedFilter {
   readonly accountId: string
-  /** Of which ids the calls of the range are: from the first one, up to and without the second one. */
+  /** When they were refused; `to` is not included. */
+  readonly from: Date | undefined
+  readonly to: Date | undefined
+  /** Between which ids all calls of the range are, among others; `to` is not included. */
   readonly ids: { readonly from: string | undefined; readonly to: string | undefined }
   readonly keyId: string | undefined
   readonly model: string | undefined
@@ -117,12 +120,14 @@ export const refusedCallStore = (
     )
   },
 
-  async list({ accountId, ids, keyId, model, endpoint, code }, { after, limit }) {
+  async list({ accountId, from, to, ids, keyId, model, endpoint, code }, { after, limit }) {
     const rows = await database.run(
       (sql) => sql<Row[]>`
         select request_id, account_id, key_id, refused_at, endpoint, model, code from refused_calls
         where account_id = ${accountId} and request_id >= ${ids.from ?? ""}
           ${ids.to === undefined ? sql`` : sql`and request_id < ${ids.to}`}
+          ${from === undefined ? sql`` : sql`and refused_at >= ${from}`}
+          ${to === undefined ? sql`` : sql`and refused_at < ${to}`}
           ${after === undefined ? sql`` : sql`and request_id < ${after}`}
           ${keyId === undefined ? sql`` : sql`and key_id = ${keyId}`}
           ${model === undefined ? sql`` : sql`and model = ${model}`}

@@ -91,6 +91,13 @@ test("each call that was refused says when, of which key, what was asked for, an
   expect((await listed(person, `?key_id=${slow.id}`)).data).toHaveLength(1)
   expect((await listed(person, "?error_code=model.unknown&limit=1")).next_cursor).not.toBeNull()
   expect((await listed(person, "?to=2026-01-01")).counts).toEqual([])
+  const [last, ...before] = data
+  const since = `?from=${last?.refused_at}`
+  expect((await listed(person, since)).data).toEqual(data.slice(0, 1))
+  expect((await listed(person, `?to=${last?.refused_at}`)).data).toEqual(before)
+  expect(
+    (await (await gateway.dashboard(person, `/usage/refused/export.csv${since}`)).text()).split("\r\n"),
+  ).toHaveLength(3)
   const csv = await (await gateway.dashboard(person, "/usage/refused/export.csv?error_code=model.unknown")).text()
   expect(csv.split("\r\n")).toHaveLength(4)
   expect(csv).toContain(made[0]?.request_id ?? "none")

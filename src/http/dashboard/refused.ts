@@ -86,7 +86,7 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
           const page = readPage(query, [REQUEST_ID])
           if (page instanceof Failure) return page
           const [rows, counts] = await Promise.all([
-            refused.list(asked.filter, { after: page.after?.[0], limit: page.limit + 1 }),
+            refused.list(asked, { after: page.after?.[0], limit: page.limit + 1 }),
             refused.counts(session.accountId, asked.from, asked.to),
           ])
           return {
@@ -109,7 +109,7 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
         async ({ session, query }) => {
           const asked = refusedFilter(session, query)
           if (asked instanceof Failure) return asked
-          const rows = (await refused.list(asked.filter, { after: undefined, limit: MAX_IN_A_FILE })).map(refusedJson)
+          const rows = (await refused.list(asked, { after: undefined, limit: MAX_IN_A_FILE })).map(refusedJson)
           const lines = rows.map((row) => columns.map((column) => String(row[column] ?? "")))
           return csvAnswer({ name: "loket-refused", rows: [columns, ...lines], notation: query.lang })
         },

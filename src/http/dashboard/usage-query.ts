@@ -74,14 +74,11 @@ export const refusedQuery = Type.Object({
   error_code: filterQuery.properties.error_code,
 })
 
-export function refusedFilter(
-  session: Session,
-  query: Static<typeof refusedQuery>,
-): { readonly filter: RefusedFilter; readonly from: Date | undefined; readonly to: Date | undefined } | Failure {
+export function refusedFilter(session: Session, query: Static<typeof refusedQuery>): RefusedFilter | Failure {
   const filter = usageFilter(session, query)
   if (filter instanceof Failure) return filter
   const { accountId, ids, from, to, errorCode: code, keyId, model, endpoint } = filter
-  return { filter: { accountId, ids: ids ?? NO_IDS, keyId, model, endpoint, code }, from, to }
+  return { accountId, from, to, ids: ids ?? NO_IDS, keyId, model, endpoint, code }
 }
 
 /** Whose calls, and in which zone days are meant. */
