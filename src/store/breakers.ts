@@ -7,7 +7,7 @@ import type { Growth } from "../../actors/lease.ts"
 import { largestMicro, micro, type Micro, smaller } from "../../actors/money/micro.ts"
 import { type KeyName, type OwnedKey, type OwnedKeyRow, toOwnedKey } from "./account-settings.ts"
 import { returnBudget } from "./budget-leases.ts"
-import type { Database } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 
 export interface Breaker {
   /** Within ten minutes. Undefined for none. */
@@ -202,7 +202,7 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
         select ceiling_micro, spent_lately(${purse}) as spent_micro, least(
             (select coalesce(sum(leased_micro), 0) from key_spend where key_id = ${purse}),
             (select coalesce(sum(hold_micro), 0) from openings
-              where account_id = ${accountId} ${keyId === undefined ? sql`` : sql`and key_id = ${keyId}`}))::bigint as held_micro,
+              where account_id = ${accountId} ${keyId === undefined ? sql`` : sql`and key_id in (${chargedTo(sql, keyId)})`}))::bigint as held_micro,
           (select coalesce(ceil(extract(epoch from max(minute) + interval '11 minutes' - clock_timestamp())), 0)::integer
             from spending_minutes where purse = ${purse} and minute > clock_timestamp() - interval '11 minutes') as reset_s
         from (${
@@ -244,6 +244,9 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
     return keys.map(({ hash }) => hash)
   },
 })
+
+/** Calls of a key's children are charged to its purse too. */
+const chargedTo = (sql: Sql, keyId: string) => sql`select id from api_keys where id = ${keyId} or parent_id = ${keyId}`
 
 interface LookRow {
   readonly ceiling_micro: bigint

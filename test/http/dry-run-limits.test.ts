@@ -43,6 +43,13 @@ async function told(by: string, headers: Record<string, string> = {}): Promise<[
   await answer.text()
   return [answer.headers.get("x-error-code"), answer.status]
 }
+async function childOf(keyId: string): Promise<string> {
+  const token = await gateway.dashboard(rich, `/keys/${keyId}/tokens`, { method: "POST", body: `{"name":"class"}` })
+  const headers = { Authorization: `Bearer ${((await token.json()) as { token: string }).token}` }
+  const child = await fetch(`${gateway.url}/v1/keys`, { method: "POST", headers, body: `{"name":"pupil"}` })
+  expect(child.status).toBe(201)
+  return ((await child.json()) as { key: string }).key
+}
 async function put(person: Person, path: string, body: object): Promise<void> {
   const answer = await gateway.dashboard(person, path, { method: "PUT", body: JSON.stringify(body) })
   expect(answer.status).toBe(200)
@@ -106,23 +113,29 @@ describe("a ceiling of ten minutes", () => {
     expect(until).toBeWithin(Date.now() + 60_000, Date.now() + 5 * 60_000 + 1_000)
   })
 
-  test("that calls under way hold refuses for a second, and pauses nobody", async () => {
-    const { id, key } = await gateway.key(rich)
-    const slow = await gateway.model({ format: "chat", script: "input=1&output=16&ttft=9500", ...rates })
-    await ceilingOf(rich, id, 2 * LEAST - 1)
-    const underWay = post(key, {}, slow).then((answer) => answer.text())
-    await eventually(
-      "not held",
-      async () => (await dry(key)).limits.ten_minutes?.[0]?.held_micro ?? 0,
-      (held) => held > 0,
-    )
-    const found = await dry(key)
-    expect(found.limits.ten_minutes).toMatchObject([{ spent_micro: 0, held_micro: LEAST, remaining_micro: LEAST - 1 }])
-    expect([found.refused_by?.code, found.refused_by?.retry_after_s]).toEqual(["gateway.capacity", 1])
-    expect(await told(key)).toEqual(["gateway.capacity", 429])
-    await underWay
-    expect(callsOf(gateway, slow)).toHaveLength(1)
-  })
+  test.each(["calls", "calls of its children"])(
+    "that %s under way hold refuses for a second, and pauses nobody",
+    async (whose) => {
+      const { id, key } = await gateway.key(rich)
+      const caller = whose === "calls" ? key : await childOf(id)
+      const slow = await gateway.model({ format: "chat", script: "input=1&output=16&ttft=9500", ...rates })
+      await ceilingOf(rich, id, 2 * LEAST - 1)
+      const underWay = post(caller, {}, slow).then((answer) => answer.text())
+      await eventually(
+        "not held",
+        async () => (await dry(key)).limits.ten_minutes?.[0]?.held_micro ?? 0,
+        (held) => held > 0,
+      )
+      const found = await dry(key)
+      expect(found.limits.ten_minutes).toMatchObject([
+        { spent_micro: 0, held_micro: LEAST, remaining_micro: LEAST - 1 },
+      ])
+      expect([found.refused_by?.code, found.refused_by?.retry_after_s]).toEqual(["gateway.capacity", 1])
+      expect(await told(key)).toEqual(["gateway.capacity", 429])
+      await underWay
+      expect(callsOf(gateway, slow)).toHaveLength(1)
+    },
+  )
 
   test("that only warns is none", async () => {
     const { id, key } = await gateway.key(rich)
