@@ -145,13 +145,25 @@ function partsOf(sql: Sql, range: ZonedRange, groupBy?: UsageGroup, splitBy?: Us
     ${last < to ? sql`union all ${recordsOf(sql, range, last, to)}` : sql``}`
 }
 
-/** Found by their ids, as the account's index is. */
+/** Found by their ids, as the account's index is. Of what is archived each hour is read that begins in the time. */
 const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
   select opened_at as at, model, key_id, endpoint, status, 1 as calls, case status when 'ok' then 1 else 0 end as ok, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, charge_micro, (cache_read_tokens > 0)::integer as cache_reads
   from usage u where ${callsOf(sql, range.accountId)}
     and ${fromCall(sql, sql`(select ${firstCallSince(sql, sql`${from}::timestamptz`)})`)} and ${beforeCall(sql, sql`(select first_call(${to}::timestamptz))`)}
-    and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
+    and opened_at >= ${from} and opened_at >= ${keptSince(sql)} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}
+  union all ${sumsOfHours(sql, {
+    accountId: range.accountId,
+    zone: undefined,
+    withMonths: false,
+    first: from,
+    last: sql`least(${to}::timestamptz, ${keptSince(sql)})`,
+    only: range.only ?? {},
+    grouping: undefined,
+  })}`
+
+/** From when on all records are here. Those of the last archived calls may begin within the next month's first hour. */
+const keptSince = (sql: Sql) => sql`(select coalesce(max(until_at) + interval '1 hour', '-infinity') from archives)`
 
 /** The first id that a call which began then may have. */
 export const firstCallSince = (sql: Sql, at: ReturnType<Sql>) =>

@@ -45,3 +45,38 @@ test("an archived call is told as before, with its receipt, markers and key; wit
   expect((await ask()).json).toEqual(before.json)
   rmSync(archives, { recursive: true })
 })
+
+test.each(["Asia/Jakarta", "Asia/Kolkata"])(
+  "an archived month's statement and days add up as before in %s",
+  async (zone) => {
+    const archives = mkdtempSync(join(tmpdir(), "loket-archives-"))
+    await using world = await openUsageWorld({ archives })
+    const { token, id } = await world.owner()
+    await world.call("PATCH", "/account", { token, body: { time_zone: zone } })
+    // Days of the one zone begin at 17:00, of the other at 18:30.
+    for (const time of [
+      "2026-05-20T05:00",
+      "2026-05-31T16:59",
+      "2026-05-31T18:10",
+      "2026-05-31T19:10",
+      "2026-06-02T05:00",
+    ])
+      await world.called(id, { at: `${time}:00Z` })
+    const told = async () => {
+      const months = await Promise.all(
+        ["2026-05", "2026-06", "2026-07"].map(async (month) => {
+          const { json } = await world.call("GET", `/account/statement?month=${month}`, { token })
+          return [json.opening_micro, json.out_micro, json.closing_micro]
+        }),
+      )
+      const days = await world.call("GET", "/usage/summary?from=2026-05-01&to=2026-06-30", { token })
+      return { months, days: days.json.data.map((day: { requests: number }) => day.requests) }
+    }
+    const before = await told()
+    expect(before.months[2]).toEqual([-3_900, 0, -3_900])
+    const [month] = await monthsBefore(world.sql, firstRequestId(Date.now()))
+    await archiveMonth(world.sql, month!, { directory: archives, step() {} })
+    expect(await told()).toEqual(before)
+    rmSync(archives, { recursive: true })
+  },
+)
