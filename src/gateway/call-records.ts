@@ -84,7 +84,8 @@ export class RefusedCalls {
     tally.minute = minute
     tally.kept = 0
     const hour = Math.floor(at / HOUR_MS)
-    if (hour === tally.hour) return
+    // A clock that was set back begins no hour anew: one statement writes each once.
+    if (hour <= tally.hour) return
     if (tally.calls > tally.written && this.#over.length < MAX_COUNTS)
       this.#over.push({ accountId, code, hour: tally.hour, calls: tally.calls })
     Object.assign(tally, { hour, calls: 0, written: 0 })

@@ -15,6 +15,8 @@ function gatherer() {
     store: {
       async keep(calls, all: readonly RefusedCount[]) {
         if (state.away) throw new Error("the database is away")
+        // The rows of one statement are each another's.
+        expect(new Set(all.map(({ accountId, code, hour }) => `${accountId} ${code} ${hour}`)).size).toBe(all.length)
         kept.push(...calls)
         for (const { accountId, code, hour, calls: count } of all) {
           const name = `${accountId} ${code} ${hour - 1_000}`
@@ -74,6 +76,22 @@ test("each hour has its own count, and nothing of it stays in memory once it is 
   state.now += HOUR_MS
   await refused.flush()
   expect(refused.waiting).toEqual({ calls: 0, accounts: 0 })
+})
+
+test("a clock that is set back over an hour's bound counts once in the hour that has begun", async () => {
+  const { state, counts, refused, add } = gatherer()
+  add()
+  state.now += HOUR_MS
+  add()
+  state.now -= 1_000
+  add()
+  state.now += 1_000
+  add()
+  await refused.flush()
+  expect(Object.fromEntries(counts)).toEqual({
+    "acc_a rate_limit.rpm_exceeded 0": 1,
+    "acc_a rate_limit.rpm_exceeded 1": 3,
+  })
 })
 
 test("what could not be written is written later, and counted once", async () => {
