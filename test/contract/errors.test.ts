@@ -113,6 +113,12 @@ describe(covers("error.request.invalid_request", "12.14"), () => {
     const tools = [{ type: "custom", name: "a" }]
     await expectFailure(await messages(model, { tools }), 400, "request.invalid_request")
   })
+  test("a tool as chat completions write it is no tool of messages", async () => {
+    const model = await gateway.model({ format: "messages" })
+    const tools = [{ type: "function", function: { name: "a", parameters: { type: "object" } } }]
+    const { message } = await expectFailure(await messages(model, { tools }), 400, "request.invalid_request")
+    expect(message).toContain("'tools[0]' is a tool of chat completions")
+  })
   test.each([undefined, "many", 1.5, 0, -1])("max_tokens of %p on messages has not the right shape", async (limit) => {
     const model = await gateway.model({ format: "messages" })
     await expectFailure(await messages(model, { max_tokens: limit }), 400, "request.invalid_request")

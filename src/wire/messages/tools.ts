@@ -59,6 +59,11 @@ function checkTool(tool: JsonObject, field: string): Failure | undefined {
   const { type } = tool
   if (present(type) && (typeof type !== "string" || type === ""))
     return misshapen(`'${field}.type' is ${shown(type)}; it must be a string that is not empty.`)
+  // No tool that a vendor runs: a chat client's tools, sent to the wrong endpoint.
+  if (type === "function")
+    return misshapen(
+      `'${field}' is a tool of chat completions; here it has no type, but a 'name' and an 'input_schema'.`,
+    )
   if (family(tool) !== undefined) return undefined
   return checkName(tool["name"], `${field}.name`) ?? checkSchema(tool["input_schema"], `${field}.input_schema`)
 }
