@@ -134,7 +134,10 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
   new Elysia({ name: "events" }).use(edge).get(
     ...signedInBy(authenticate)("/events", eventLimits, async ({ request, session }) => {
       const { accountId, personId } = session
-      if (events.count(session) >= STREAMS_PER_PERSON) return new Failure("gateway.capacity")
+      if (events.count(session) >= STREAMS_PER_PERSON) {
+        const message = `${STREAMS_PER_PERSON} streams of events are open; close one.`
+        return new Failure("gateway.capacity", { message, retryAfterS: 1 })
+      }
 
       const tellBalance = async () => {
         const account = await accounts.account(session)

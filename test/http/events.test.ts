@@ -172,6 +172,11 @@ test("an account has twenty streams at most, and a reader that leaves makes room
   for (const listener of listeners) await listener.next("balance")
   const refused = await gateway.dashboard(busy, "/events")
   expect(refused.status).toBe(429)
+  expect(refused.headers.get("retry-after")).toBe("1")
+  expect(await refused.json()).toMatchObject({
+    code: "gateway.capacity",
+    error: "20 streams of events are open; close one.",
+  })
   for (const listener of listeners) await listener[Symbol.asyncDispose]()
   for (let tries = 0; ; tries++) {
     const response = await gateway.dashboard(busy, "/events")
