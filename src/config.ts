@@ -118,8 +118,8 @@ const options = {
   SELLER_NPWP: Type.String({ pattern: NPWP, description: "an NPWP of 15 or 16 digits, such as 01.234.567.8-901.000" }),
   SELLER_VAT_BPS: Type.Integer({ minimum: 1, maximum: 10_000 }),
   SMTP_URL: Type.String({
-    pattern: "^smtps?://[^/\\s]+",
-    description: "an address that begins with smtp:// or smtps://",
+    pattern: "^smtps?://([^/?#\\s]*@)?[^/?#@\\s]+/?(\\?[^#@\\s]*)?$",
+    description: "an address that begins with smtp:// or smtps://, with %XX for / ? and # in its user or password",
   }),
   MAIL_FROM: text,
   PUBLIC_URL: Type.String({
@@ -166,7 +166,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     const found = environment[name]
     // PAYMENT_SIMULATED_SECRET="" is as good as none, and so is any other variable that is set to nothing.
     const value = found === undefined || found === "" ? schema.default : parse(schema, found)
-    if (value === undefined || Value.Check(schema, value)) values[name] = value
+    if (value === undefined || (Value.Check(schema, value) && isReadable(name, value))) values[name] = value
     else problems.push(`${name} is ${JSON.stringify(shown(found ?? ""))}; allowed is ${allowed(schema)}`)
   }
   if (problems.length === 0 && values["SMTP_URL"] !== undefined && values["MAIL_FROM"] === undefined) {
@@ -197,25 +197,34 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
   }
   if (problems.length === 0 && values["DATABASE_URL"] === undefined && workersOf(values as Pick<Config, "WORKERS">) > 1)
     problems.push("WORKERS is over 1 and DATABASE_URL is unset; the embedded database admits one process")
-  problems.push(...collectorProblems(values))
+  problems.push(...unreadLists(values))
   if (problems.length > 0) return problems
   return { ...values, secret } as Config
 }
 
+/** Variables that are one address each. `DATABASE_URL` may name several servers (src/store/hosts.ts). */
+const addresses: readonly string[] = [
+  "REDIS_URL",
+  "SEARCH_URL",
+  "SMTP_URL",
+  "PUBLIC_URL",
+  "MIDTRANS_BASE_URL",
+  "EXCHANGE_RATES_FROM",
+  "OTEL_EXPORTER_OTLP_ENDPOINT",
+]
+
+/** What has the form of an address may still be none, such as with a port that there is not. */
+const isReadable = (name: string, value: unknown): boolean =>
+  !addresses.includes(name) || String(value).startsWith("/") || URL.canParse(String(value))
+
 /** What stands in a list is not told: one may be a key. */
-function collectorProblems(values: Readonly<Record<string, unknown>>): string[] {
-  const { OTEL_EXPORTER_OTLP_ENDPOINT: endpoint, OTEL_EXPORTER_OTLP_HEADERS: headers } = values
-  const lists = { OTEL_EXPORTER_OTLP_HEADERS: headers, OTEL_RESOURCE_ATTRIBUTES: values["OTEL_RESOURCE_ATTRIBUTES"] }
-  const problems = Object.entries(lists).flatMap(([name, list]) =>
-    typeof list === "string" && pairsOf(list, name === "OTEL_EXPORTER_OTLP_HEADERS") === undefined
-      ? [`${name} cannot be read; allowed is ${options[name as keyof typeof lists].description}`]
-      : [],
-  )
-  if (typeof endpoint === "string" && !URL.canParse(endpoint))
-    problems.push(
-      `OTEL_EXPORTER_OTLP_ENDPOINT is ${JSON.stringify(endpoint)}; allowed is ${options.OTEL_EXPORTER_OTLP_ENDPOINT.description}`,
-    )
-  return problems
+function unreadLists(values: Readonly<Record<string, unknown>>): string[] {
+  return (["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_RESOURCE_ATTRIBUTES"] as const).flatMap((name) => {
+    const list = values[name]
+    return typeof list !== "string" || pairsOf(list, name === "OTEL_EXPORTER_OTLP_HEADERS") !== undefined
+      ? []
+      : [`${name} cannot be read; allowed is ${options[name].description}`]
+  })
 }
 
 const PAIR = /^\s*([!#$%&'*+.^_`|~0-9A-Za-z/-]+)\s*=([\x20-\x7e]*)$/

@@ -3,6 +3,8 @@ import { describe, expect, test } from "bun:test"
 import { pairsOf, readConfig } from "../src/config.ts"
 import { covers } from "./contract/rows.ts"
 
+const smtp = "an address that begins with smtp:// or smtps://, with %XX for / ? and # in its user or password"
+const publicAddress = "the address at which people reach the dashboard, such as https://loket.example, without a path"
 const endpoint = "an address such as http://127.0.0.1:4318, without a user, a query and a fragment"
 
 describe(covers("9.environment"), () => {
@@ -26,7 +28,21 @@ describe(covers("9.environment"), () => {
     ["CLIENT_ADDRESS_HEADER", "X-Forwarded-For: *", "the name of a header, such as X-Forwarded-For"],
     ["METRICS_PORT", "99999999999999999999", "a whole number from 0 to 65535"],
     ["SUPPORT_CONTACT", "javascript:alert(1)", "an e-mail address, or an address that begins with https://"],
-    ["SMTP_URL", "mail.example:25", "an address that begins with smtp:// or smtps://"],
+    ["SMTP_URL", "mail.example:25", smtp],
+    ["SMTP_URL", "smtp://mail.example:65536", smtp],
+    ["PUBLIC_URL", "https://loket.example:65536", publicAddress],
+    ["SEARCH_URL", "http://", "an address that begins with http:// or https://"],
+    ["MIDTRANS_BASE_URL", "https://", "an address that begins with http:// or https://"],
+    [
+      "EXCHANGE_RATES_FROM",
+      "https://rates.example:65536/latest",
+      "an address that begins with https://, or the absolute path of a file",
+    ],
+    [
+      "REDIS_URL",
+      "redis://127.0.0.1:65536",
+      "an address such as redis://user:password@host:6379, or rediss:// with TLS",
+    ],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318", endpoint],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://[::1", endpoint],
     ["OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "http/protobuf, http/json"],
@@ -63,6 +79,17 @@ describe(covers("9.environment"), () => {
     expect(problems).toEqual([
       'DATABASE_URL is "mysql://***@db/loket"; allowed is an address that begins with postgres:// or postgresql://',
     ])
+  })
+  test("a password that ends the host of a mail server's address early is not told, and no other host is taken for it", () => {
+    for (const password of ["sec/ret", "sec?ret", "sec#ret", "12/sec", "12?sec", "12#sec"]) {
+      const problems = readConfig({ SMTP_URL: `smtp://somebody:${password}@mail.example:587`, MAIL_FROM: "a@b.id" })
+      expect(problems).toEqual([`SMTP_URL is "smtp://***@mail.example:587"; allowed is ${smtp}`])
+    }
+    for (const SMTP_URL of [
+      "smtp://no-reply@b.id:p@ss%2F@mail.example:587",
+      "smtps://mail.example/?tls.rejectUnauthorized=false",
+    ])
+      expect(readConfig({ SMTP_URL, MAIL_FROM: "a@b.id" })).toMatchObject({ SMTP_URL })
   })
   test("what is in the collector's address or headers is not told", () => {
     for (const [name, found] of [
