@@ -69,6 +69,8 @@ export const legalTextsCommand = () =>
     .argument("<directory>", "made if it is not there", path)
     .action(async (name) => {
       const directory = resolve(name)
+      // They are for everybody, and the gateway's user is seldom the one who writes them.
+      process.umask(0o022)
       try {
         await mkdir(directory, { recursive: true })
         for (const [file, text] of Object.entries(exampleTexts)) {

@@ -1,6 +1,6 @@
 /** The example texts as files. */
 import { expect, test } from "bun:test"
-import { mkdtemp, readdir, rm } from "node:fs/promises"
+import { mkdtemp, readdir, rm, stat } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { readLegalTexts } from "../../src/legal/texts.ts"
@@ -24,6 +24,9 @@ test("all six texts are written, as the gateway reads them, and what is there is
     expect([first.code, first.out]).toEqual([0, expect.stringContaining(`LEGAL_TEXTS_DIR=${directory}`)])
     expect(await readdir(directory)).toHaveLength(6)
     expect(await readLegalTexts(directory)).toEqual(await readLegalTexts(undefined))
+    // Whoever writes them is root, and the gateway is not.
+    for (const path of [join(place, "deep"), directory]) expect((await stat(path)).mode & 0o777).toBe(0o755)
+    expect((await stat(join(directory, "terms.en.md"))).mode & 0o777).toBe(0o644)
     await Bun.write(join(directory, "terms.en.md"), "our own")
     await rm(join(directory, "terms.id.md"))
     const second = await run(directory)
