@@ -116,8 +116,13 @@ export const operatorCommand = () =>
   })
     .argument("<email>", "the address that the account signed up with")
     .addOption(new Option("--role <role>", "what the operator may do").choices(operatorRoles).default("owner" as const))
-    .option("--revoke", "take the role back")
-    .option("--reset-second-factor", "take away the second factor and the recovery codes, and end all sessions")
+    .addOption(new Option("--revoke", "take the role back").conflicts(["role", "resetSecondFactor"]))
+    .addOption(
+      new Option(
+        "--reset-second-factor",
+        "take away the second factor and the recovery codes, and end all sessions",
+      ).conflicts("role"),
+    )
     .action(async (email, { revoke, resetSecondFactor, role: asked }) => {
       if (resetSecondFactor === true) return await resetSecondFactorOf(email, "loket operator --reset-second-factor")
       const role: GivenRole = revoke === true ? "customer" : asked

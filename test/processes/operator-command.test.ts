@@ -45,7 +45,12 @@ test("an account becomes an operator's, with the embedded database in a running 
   expect(lowered.said).toContain(`${email} is an operator of the role support now`)
   const revoked = await command(dataDir, "operator", email, "--revoke")
   expect(revoked.said).toBe(`${email} is a customer now; its sessions have ended, so sign in again`)
-  for (const wrong of [[], ["--revoke"], [email, "more"], [email, "--role", "king"]])
+  const contradictions = [
+    [email, "--revoke", "--reset-second-factor"],
+    [email, "--revoke", "--role", "support"],
+    [email, "--role", "support", "--reset-second-factor"],
+  ]
+  for (const wrong of [[], ["--revoke"], [email, "more"], [email, "--role", "king"], ...contradictions])
     expect(await command(dataDir, "operator", ...wrong)).toMatchObject({
       code: 2,
       complaint: expect.stringContaining("See `loket operator --help`."),
