@@ -10,9 +10,9 @@ import { reconcileBooks } from "../reconcile.ts"
 import { counted } from "../reconciliation/reconcile.ts"
 import { BESIDE_DATABASE } from "../store/archives.ts"
 import { copyDatabase } from "../store/embedded/open.ts"
-import { lockDataDirectory, makeDirectory, sync, syncAll } from "../store/embedded/database-files.ts"
-import { withoutPassword } from "../store/hosts.ts"
-import { mustExist } from "../store/open.ts"
+import { lockDataDirectory, makeDirectory, mustNotBeAnothers, sync, syncAll } from "../store/embedded/database-files.ts"
+import { hostsOf, withoutPassword } from "../store/hosts.ts"
+import { mustExist, openPlace } from "../store/open.ts"
 import { Servers } from "../store/servers.ts"
 import { command, CommandFailure, configuration, progress } from "./command.ts"
 
@@ -27,32 +27,25 @@ export const backupCommand = () =>
     .argument("<directory>", "where it is to be; must not be there")
     .action(async (directory) => {
       const config = configuration()
-      const { DATABASE_URL: url, DATA_DIR: dataDir } = config
       mustExist(config)
+      const url = await serverOf(config)
       const began = performance.now()
       let pausedMs = 0
       const made =
         url === undefined
           ? await makeBackup(directory, "files", async (into) => {
               let bytes = 0
-              const copying = copyDatabase(dataDir, join(into, "pg"), (copied) => void (bytes = copied))
+              const copying = copyDatabase(config.DATA_DIR, join(into, "pg"), (copied) => void (bytes = copied))
               pausedMs = (await progress("copying the database", copying, () => mib(bytes))).pausedMs
               for (const name of BESIDE_DATABASE) {
-                const files = join(resolve(dataDir), name)
+                const files = join(resolve(config.DATA_DIR), name)
                 if (existsSync(files)) await cp(files, join(into, name), { recursive: true })
               }
             })
           : await makeBackup(directory, "dump", async (into) => {
               const file = join(into, "database.dump")
               let bytes = 0
-              const look = setInterval(
-                () =>
-                  void stat(file).then(
-                    ({ size }) => (bytes = size),
-                    () => {},
-                  ),
-                250,
-              )
+              const look = setInterval(() => (bytes = Bun.file(file).size), 250)
               try {
                 await progress("dumping the database", dumpTo(url, file), () => mib(bytes))
               } finally {
@@ -203,6 +196,18 @@ async function run(program: string, args: readonly string[], url: string): Promi
   if (code !== 0) throw new CommandFailure(`${program} failed:\n${complaint.trim()}`)
 }
 
+/** For these programs, of several servers the one that takes writes: a standby lags, and a primary that was left has another past. */
+async function serverOf(config: Config): Promise<string | undefined> {
+  const { DATABASE_URL: url } = config
+  if (url === undefined || hostsOf(url).length === 1) return url
+  const place = await openPlace(config)
+  try {
+    return await place.servers.address(ANSWER_MS)
+  } finally {
+    await place.close()
+  }
+}
+
 const ANSWER_MS = 10_000
 
 /** A database that begins where a backup ended, checked before and after. */
@@ -210,7 +215,7 @@ export const restoreCommand = () =>
   command("restore", {
     summary: "Restore a backup into an empty place, and reconcile it",
     details:
-      'Files of an embedded database go to DATA_DIR, which must have no database; a server\'s dump to DATABASE_URL, which must have no tables. Nothing that is there is overwritten. What was paid since the backup is not in it: see "Backups" in docs/operating.md.',
+      "Files of an embedded database go to DATA_DIR, which must have no database; a server's dump to DATABASE_URL, which must have no tables. Nothing that is there is overwritten. What was paid since the backup is not in it: see docs/operating/backup.md.",
     examples: [
       ["restore /var/backups/loket-monday", "into DATA_DIR or DATABASE_URL"],
       ["restore /var/backups/loket-monday --check", "only looks whether the backup is whole"],
@@ -237,6 +242,7 @@ async function restoreFiles(from: string, manifest: Manifest, { DATABASE_URL, DA
       "this is a backup of an embedded database, and DATABASE_URL is set: unset it, restore into DATA_DIR, and then `loket move --to` the server",
     )
   const dataDir = resolve(DATA_DIR)
+  mustNotBeAnothers(dataDir)
   using _lock = lockDataDirectory(dataDir)
   for (const name of ["pg", ...BESIDE_DATABASE])
     if (existsSync(join(dataDir, name)))
@@ -266,19 +272,19 @@ async function copied(from: string, to: string): Promise<void> {
   await syncAll(to)
 }
 
-async function restoreDump(from: string, { DATABASE_URL: url }: Config): Promise<void> {
+async function restoreDump(from: string, config: Config): Promise<void> {
+  const url = await serverOf(config)
   if (url === undefined)
     throw new CommandFailure("this is a dump of a server's database: set DATABASE_URL to an empty one (`createdb`)")
   const servers = new Servers(url)
   try {
     const connection = await servers.connect({ timeoutMs: ANSWER_MS, statementTimeoutMs: ANSWER_MS })
-    const rows = await connection.sql<{ tables: number }[]>`
+    const [found] = await connection.sql<{ tables: number }[]>`
       select count(*)::int as tables from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r'`
     await connection.end()
-    const tables = rows[0]?.tables ?? 0
-    if (tables > 0)
+    if (found !== undefined && found.tables > 0)
       throw new CommandFailure(
-        `the database has ${counted(tables, "table")} already: make an empty one (\`createdb\`), and set DATABASE_URL to it`,
+        `the database has ${counted(found.tables, "table")} already: make an empty one (\`createdb\`), and set DATABASE_URL to it`,
       )
   } finally {
     await servers.close()

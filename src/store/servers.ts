@@ -106,6 +106,11 @@ export class Servers {
     }
   }
 
+  /** Where connections go to now, for another program. Throws as `connect` does. */
+  address(timeoutMs: number): Promise<string> {
+    return within(timeoutMs, this.#whereTo())
+  }
+
   /** Asks no more. Connections stay as they are. */
   async close(): Promise<void> {
     this.#closed = true

@@ -7,7 +7,10 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Servers } from "../../../src/store/servers.ts"
+import type { Sql } from "../../../src/store/sql.ts"
+import { loket } from "../../command/loket.ts"
 import { reconcile } from "../../money/reconcile.ts"
+import { directConnection } from "../../store/harness.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
 import { PostgresServer } from "../torture/server.ts"
 
@@ -163,6 +166,38 @@ test("a primary that was left is not written to: not by who runs, nor by who sta
   expect(await charged(one)).toBe(before)
   expect(await gateway.stop()).toBe(0)
   await two.admin(reconcile)
+}, 120_000)
+
+const sums = (sql: Sql) => sql`select count(*)::int as accounts, sum(posted_micro)::text as posted from balances`
+
+test("a backup is of the server that takes writes, and is restored there, wherever it stands in the list", async () => {
+  if (!ready) return
+  const gateway = await start()
+  const before = await gateway.customer(100_000)
+  await untilServed(gateway, before)
+  const directory = mkdtempSync(join(tmpdir(), "loket-backup-"))
+  stack.defer(() => rmSync(directory, { recursive: true }))
+  const [backup, DATA_DIR] = [join(directory, "backup"), join(directory, "data")]
+  // The old one lives on: nobody has fenced it.
+  await one.replicate(false)
+  await two.promote()
+  await untilServed(gateway, before)
+  await gateway.customer(50_000)
+  const DATABASE_URL = bothOf(one, two)
+  expect(await loket({ DATABASE_URL, DATA_DIR }, "backup", backup)).toMatchObject({ code: 0, complaint: "" })
+  const [sold] = await two.admin(sums)
+  expect(await gateway.stop()).toBe(0)
+
+  await one.follow(two)
+  await two.admin((sql) => sql`create database rehearsal`)
+  const rehearsal = DATABASE_URL.replace(/postgres$/, "rehearsal")
+  expect(await loket({ DATABASE_URL: rehearsal, DATA_DIR }, "restore", backup)).toMatchObject({
+    code: 0,
+    said: expect.stringMatching(/all agrees$/),
+  })
+  const restored = directConnection(two.url.replace(/postgres$/, "rehearsal"))
+  expect([...(await sums(restored.sql))]).toEqual([sold!])
+  await restored.end()
 }, 120_000)
 
 const connect = (servers: Servers) => servers.connect({ timeoutMs: 5_000, statementTimeoutMs: 5_000 })
