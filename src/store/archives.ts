@@ -15,7 +15,7 @@ import {
   type Sums,
   writeRecords,
 } from "./archive-file.ts"
-import { makeDirectory, sync } from "./embedded/database-files.ts"
+import { makeDirectory, mustNotBeAnothers, sync } from "./embedded/database-files.ts"
 import type { Sql } from "./sql.ts"
 
 /** A month's table, or the one of all before there were months. */
@@ -84,6 +84,7 @@ export async function archiveMonth(
   month: Month,
   { directory, step }: { readonly directory: string; readonly step: (what: string) => void },
 ): Promise<Archived> {
+  mustNotBeAnothers(dirname(directory))
   makeDirectory(directory)
   const file = archiveFile(directory, month.name)
   let writing = false

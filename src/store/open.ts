@@ -7,7 +7,7 @@ import type { Config } from "../config.ts"
 import type { Log } from "../log.ts"
 import type { Blocker } from "./gate.ts"
 import { type Database, openDatabase } from "./database.ts"
-import { DataDirectoryInUse } from "./embedded/database-files.ts"
+import { DataDirectoryInUse, OfAnotherUser } from "./embedded/database-files.ts"
 import { embeddedAddress, openEmbedded } from "./embedded/open.ts"
 import { APART_AT_ONCE } from "../../actors/ledger.ts"
 import { migrate, schemaState } from "./migrate.ts"
@@ -203,7 +203,8 @@ export async function openPlace({
     const embedded = await openEmbedded({ dataDir, syncsCommits })
     return { servers: new Servers(embedded.url), isOurs: true, close: () => embedded.close() }
   } catch (error) {
-    const address = error instanceof DataDirectoryInUse ? embeddedAddress(dataDir) : undefined
+    const isTaken = error instanceof DataDirectoryInUse || error instanceof OfAnotherUser
+    const address = isTaken ? embeddedAddress(dataDir) : undefined
     if (address === undefined) throw error
     const servers = new Servers(address)
     const database = openDatabase({ url: servers, connections: 1 })

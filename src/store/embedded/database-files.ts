@@ -5,6 +5,7 @@
 import {
   chmodSync,
   closeSync,
+  existsSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -176,6 +177,20 @@ function forEach(path: string, work: (path: string) => void): void {
  * One process per data directory. The lock is SQLite's on an empty file: the kernel drops it with the process, however
  * that dies, so there is no stale lock to clear and no process id to mistake for another's.
  */
+
+/** This is root, and what it writes into the directory its user could not open. */
+export class OfAnotherUser extends Error {
+  override readonly name = "OfAnotherUser"
+}
+
+/** Throws `OfAnotherUser`. */
+export function mustNotBeAnothers(dataDir: string): void {
+  const owner = existsSync(dataDir) ? statSync(dataDir).uid : 0
+  if (owner !== 0 && process.getuid?.() === 0)
+    throw new OfAnotherUser(
+      `${dataDir} belongs to user ${owner}, who could not open what root writes there: run this as that user`,
+    )
+}
 
 /** Another process uses the directory, or this one does already. */
 export class DataDirectoryInUse extends Error {

@@ -14,7 +14,14 @@ import { tmpdir } from "node:os"
 import { dirname, join, resolve } from "node:path"
 import { Connection, within } from "../connection.ts"
 import { type CheckpointTerms, usualTerms } from "./checkpoints.ts"
-import { closeToOthers, DataDirectoryInUse, isDatabase, lockDataDirectory, syncAll } from "./database-files.ts"
+import {
+  closeToOthers,
+  DataDirectoryInUse,
+  isDatabase,
+  lockDataDirectory,
+  mustNotBeAnothers,
+  syncAll,
+} from "./database-files.ts"
 import { programs } from "./programs.ts"
 import type { FromWorker, ToWorker } from "./worker.ts"
 
@@ -25,7 +32,7 @@ export interface Embedded {
 }
 
 export interface EmbeddedOptions {
-  /** Made if need be, and locked: a second process gets `DataDirectoryInUse`. "memory" keeps nothing. */
+  /** Made if need be, and locked: a second process gets `DataDirectoryInUse`, and root in another user's `OfAnotherUser`. "memory" keeps nothing. */
   readonly dataDir: string
   /** The database is gone and does not come back: the process should end, and be started anew. */
   readonly onExit?: (error: Error) => void
@@ -43,6 +50,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<Embedded> 
   using taken = new DisposableStack()
   const directory = dataDir === "memory" ? undefined : join(resolve(dataDir), "pg")
   if (directory !== undefined) {
+    mustNotBeAnothers(resolve(dataDir))
     taken.use(lockDataDirectory(resolve(dataDir)))
     // Before anything is changed.
     isDatabase(directory)

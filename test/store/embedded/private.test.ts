@@ -91,6 +91,17 @@ test("where others may not rename anything, a directory that is shared is no rea
   await embedded.close()
 })
 
+test("root is not let into another user's database, who could then not open what root wrote", async () => {
+  if (process.getuid?.() !== 0) {
+    process.stderr.write("left out: files of another user need root\n")
+    return
+  }
+  await (await open()).close()
+  for (const path of everything()) chownSync(path, 65534, 65534)
+  expect(await open().then(() => "opened", String)).toContain(`${dataDir} belongs to user 65534`)
+  expect(everything().filter((path) => statSync(path).uid !== 65534)).toEqual([])
+})
+
 test("what another user owns and this one may not close is told", async () => {
   if (process.getuid?.() !== 0) {
     process.stderr.write("left out: files of another user need root\n")
