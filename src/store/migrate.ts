@@ -45,8 +45,10 @@ const INDEX_LOCK = "hashtextextended('loket:index', 0)"
 export async function migrate(url: string | Servers, wanted: readonly Migration[] = migrations): Promise<string[]> {
   // An index that is made concurrently waits for whoever is at work, and for the other processes that migrate.
   const db = openDatabase({ url, connections: 1, maxAttemptMs: MIGRATION_MS, lockWaitMs: 0 })
+  let isRead = false
   try {
     const { pending, foreign } = await db.run((sql) => schemaState(sql, wanted), REACHED)
+    isRead = true
     // A role that may not change the schema need not, where nothing is to be changed.
     if (pending.length === 0 && foreign.length === 0) return []
     // Several statements in one simple query are one transaction, and the lock is held to its end.
@@ -67,10 +69,11 @@ export async function migrate(url: string | Servers, wanted: readonly Migration[
     return done
   } catch (error) {
     if (!(error instanceof postgres.PostgresError) || error.code !== INSUFFICIENT_PRIVILEGE) throw error
-    throw new SchemaNotOurs(
-      `the schema is to be changed, and this role may not (${error.message}): run \`loket migrate\` as the owner of the tables`,
-      { cause: error },
-    )
+    // A restored dump and a moved database have their tables, and no role's rights to them.
+    const why = isRead
+      ? `the schema is to be changed, and this role may not (${error.message}): run \`loket migrate\` as the owner of the tables`
+      : `this role may not read the tables (${error.message}): run \`loket migrate --grant <role>\` as their owner`
+    throw new SchemaNotOurs(why, { cause: error })
   } finally {
     await db.close()
   }

@@ -56,6 +56,16 @@ test("a role that is not there, or that nothing can be kept from, is refused", a
   })
 })
 
+test("where the tables are and the role has no rights to them, as after a restore, it is told what gives them", async () => {
+  expect((await loket({ DATABASE_URL: place.url }, "migrate")).code).toBe(0)
+  expect(await loket({ DATABASE_URL: asRole }, "account", "list")).toMatchObject({
+    code: 1,
+    complaint: expect.stringMatching(
+      /^this role may not read the tables .*run `loket migrate --grant <role>` as their/,
+    ),
+  })
+})
+
 test("with what it is granted a gateway does all its work, and the books agree", async () => {
   expect(await migrateTo(role)).toMatchObject({ code: 0, said: expect.stringContaining(`${role} may run a gateway`) })
   expect(await loket({ DATABASE_URL: asRole }, "migrate", "--grant", role)).toMatchObject({
