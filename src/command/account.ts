@@ -68,7 +68,7 @@ const listCommand = () =>
         const shown = pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
         if (json === true) return beside.printJson(shown)
         printAccounts(rows.slice(0, limit))
-        if (shown.next_cursor !== null) console.log(`\nmore: loket account list --cursor ${shown.next_cursor}`)
+        beside.printNext(["account", "list", query], { limit }, shown.next_cursor)
       }),
     )
 

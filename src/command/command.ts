@@ -244,6 +244,22 @@ export function printTable(
   }
 }
 
+/** How the next page is asked for, as it can be typed: of the same list. */
+export function printNext(
+  words: readonly (string | undefined)[],
+  options: Readonly<Record<string, string | number | undefined>>,
+  cursor: string | null,
+): void {
+  if (cursor === null) return
+  const given = Object.entries<string | number | undefined>({ ...options, cursor }).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, String(value)],
+  )
+  const typed = [...words.filter((word) => word !== undefined), ...given].map((word) =>
+    /^[\w@.+:-]+$/.test(word) ? word : `'${word.replaceAll("'", String.raw`'\''`)}'`,
+  )
+  console.log(`\nmore: loket ${typed.join(" ")}`)
+}
+
 export function printFields(fields: Readonly<Record<string, string>>): void {
   const width = Math.max(...Object.keys(fields).map(({ length }) => length))
   for (const [name, value] of Object.entries(fields)) console.log(`${name.padEnd(width)}  ${value}`)

@@ -47,7 +47,7 @@ const listKeysCommand = () =>
         const shown = pageJson(rows, page, { item: keyJson, placeOf: keyPlace })
         if (json === true) return beside.printJson(shown)
         printKeys(rows.slice(0, limit))
-        if (shown.next_cursor !== null) console.log(`\nmore: loket key list ${name} --cursor ${shown.next_cursor}`)
+        beside.printNext(["key", "list", name], { limit }, shown.next_cursor)
       }),
     )
 
@@ -168,7 +168,7 @@ const listTopUpsCommand = () =>
         const shown = pageJson(rows, page, { item: topUpJson, placeOf: ({ id }) => [id] })
         if (json === true) return beside.printJson(shown)
         printTopUps(rows.slice(0, limit))
-        if (shown.next_cursor !== null) console.log(`\nmore: loket topup list --cursor ${shown.next_cursor}`)
+        beside.printNext(["topup", "list"], { account, status, limit }, shown.next_cursor)
       }),
     )
 

@@ -56,6 +56,20 @@ test("an account is found by part of its address, and shown by its whole address
   })
 })
 
+test("the next page that a list names is of the same list, as it can be typed", async () => {
+  const lists = [
+    ["account", "list", "@example.test", "--limit", "1"],
+    ["topup", "list", "--status", "paid", "--limit", "1"],
+  ]
+  for (const words of lists) {
+    const more = /^more: loket (.+)$/m.exec((await run(...words)).said)?.[1]?.split(" ") ?? []
+    expect(more.slice(0, -1)).toEqual([...words, "--cursor"])
+    const next = await run(...more)
+    expect(next).toMatchObject({ code: 0, complaint: "" })
+    expect(next.said).not.toContain("more:")
+  }
+})
+
 test("a freeze and its end are one row of the audit log each, with the reason, and come once", async () => {
   const { id, email } = await victim()
   const before = await audited(id)
