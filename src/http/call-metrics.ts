@@ -211,7 +211,7 @@ export function watchPools(registry: Registry, { members, health, budget, now }:
         set({ model, member: place.member.id }, isWell ? 1 : 0)
       }
     },
-    "min",
+    "max",
   )
   const spent = "Failed calls that were not sent again, because too many others were."
   counter(registry, "retries_refused", spent, [], (add) => add({}, budget.refused))

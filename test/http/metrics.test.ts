@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { Metrics } from "../../src/http/metrics.ts"
+import { CombinedMetrics } from "../../src/workers/worker-process.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 let gateway: TestGateway
@@ -79,6 +80,18 @@ test("members of pools are told with their calls, and whether they are asked", a
   await gateway.sql`insert into member_settings (member, state) values (${bad.member}, 'disabled')`
   await gateway.server.refreshCatalogue()
   expect(await value("loket_member_well", bad)).toBeUndefined()
+})
+
+test("of several workers' members one is held back where no worker asks it, as the alert rules read it", async () => {
+  const one = (await gateway.server.metrics()) as { name: string; values: { value: number }[] }[]
+  const other = one.map(({ name, values, ...rest }) => {
+    const isTold = name === "loket_member_well"
+    return { ...rest, name, values: isTold ? values.map((each) => ({ ...each, value: 0 })) : values }
+  })
+  const workers = new CombinedMetrics(() => ({ wanted: 2, listening: 2 }))
+  const good = { member: "simulated/default/good" }
+  expect(valueIn(await workers.text([one, other]), "loket_member_well", good)).toBe(1)
+  expect(valueIn(await workers.text([other, other]), "loket_member_well", good)).toBe(0)
 })
 
 test("one that is alone in its pool is asked whatever came of it, and is told so; retries that were refused are counted", async () => {
