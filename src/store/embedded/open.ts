@@ -50,7 +50,7 @@ export async function openEmbedded(options: EmbeddedOptions): Promise<Embedded> 
   using taken = new DisposableStack()
   const directory = dataDir === "memory" ? undefined : join(resolve(dataDir), "pg")
   if (directory !== undefined) {
-    mustNotBeAnothers(resolve(dataDir))
+    mustNotBeAnothers(directory)
     taken.use(lockDataDirectory(resolve(dataDir)))
     // Before anything is changed.
     isDatabase(directory)
