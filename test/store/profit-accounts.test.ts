@@ -2,7 +2,12 @@
 import { expect, test } from "bun:test"
 import { integer, sample, tuple } from "fast-check"
 import type { Sql } from "../../src/store/database.ts"
-import { readCostliest, sumProfitAccounts } from "../../src/store/operator/profit-accounts.ts"
+import {
+  MOST_BY_KEY,
+  readCostliest,
+  sumProfitAccounts,
+  sumsOfModels,
+} from "../../src/store/operator/profit-accounts.ts"
 import { type ProfitRow, readProfit } from "../../src/store/operator/profit.ts"
 import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
@@ -278,6 +283,33 @@ test("of accounts no sums are read by models of days that are summed", async () 
   await sql`delete from profit_account_summed`
   expect(await readCostliest(db, { from, to }, 5)).not.toBeEmpty()
   expect((await told(target, from, to, 5))?.every(({ cost }) => cost !== "0")).toBe(true)
+})
+
+test("sums by models of some accounts are the same, however many are asked for beside them", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql, 4)
+  await summed(target)
+  const [from, to] = [at(10 * 24 - 3), at(70 * 24 + 5)]
+  const ids = Array.from({ length: 15 }, (_, n) => `acc_${String(2 * n).padStart(2, "0")}`)
+  const sumsOf = async (asked: readonly string[]) => {
+    const rows = await db.run(
+      (run) => run<{ account_id: string; sums: string }[]>`
+        select account_id, concat_ws(' ', model, member, sum(calls), sum(records), sum(charge_micro), sum(cost_micro), sum(unknown)) as sums
+        from ${sumsOfModels(run, { from, to }, asked)} group by account_id, model, member order by 1, 2`,
+    )
+    return rows.map((row) => ({ ...row }))
+  }
+  const few = await sumsOf(ids)
+  expect(new Set(few.map(({ account_id }) => account_id)).size).toBe(ids.length)
+  const strangers = Array.from({ length: MOST_BY_KEY - ids.length + 1 }, (_, n) => `acc_nobody_${n}`)
+  // Prepared once, and then planned without knowing which accounts are asked for.
+  for (let n = 0; n < 7; n++) expect(await sumsOf([...ids, ...strangers])).toEqual(few)
+  expect(await sumsOf([...ids, ...strangers.slice(1)])).toEqual(few)
+  const hourly = await sql<{ cost: string }[]>`
+    select sum(cost_micro)::text as cost from profit_hours where hour >= ${from} and hour < ${to} and account_id = any (${sql.array(ids)}::text[])`
+  const cost = few.reduce((sum, { sums }) => sum + BigInt(sums.split(" ")[5] ?? ""), 0n)
+  expect(String(cost)).toBe(hourly[0]?.cost ?? "")
 })
 
 const recordOf = (sql: Sql, requestId: string, accountId: string, openedAt: string) => sql`

@@ -6,7 +6,7 @@
  * more than that, nobody else does; otherwise more are looked at.
  */
 import type { Database, Sql } from "../database.ts"
-import { nextHour, once, type ProfitPeriod, type Row, summed } from "./profit-parts.ts"
+import { nextHour, once, type ProfitPeriod, type Row, said, summed } from "./profit-parts.ts"
 
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 const HOUR_MS = 3_600_000
@@ -14,6 +14,9 @@ const HOUR_MS = 3_600_000
 const SHORTEST_MS = 3.5 * 24 * HOUR_MS
 /** By how much more than as many as are guessed to be needed are looked at. */
 const ATTEMPTS = [1, 4, 16]
+
+/** Accounts that are looked for one by one in what a part of a day has. */
+export const MOST_BY_KEY = 250
 
 /** Days that are summed in one round; the rest comes with the next ones. */
 const MOST_DAYS = 500
@@ -29,19 +32,34 @@ export async function sumProfitAccounts(database: Database): Promise<void> {
   }
 }
 
-/** So many of the costliest accounts, in that order; undefined where all sums have to be added up. */
-export async function readCostliest(
+/** So many of the costliest accounts, in that order, with their sums; undefined where all sums have to be added up. */
+export const readCostliest = (database: Database, period: ProfitPeriod, wanted: number) =>
+  findCostliest<Row>(database, period, wanted, true)
+
+/** With what each cost alone. */
+export const readCosts = (database: Database, period: ProfitPeriod, wanted: number) =>
+  findCostliest<Pick<Row, "name" | "cost">>(database, period, wanted, false)
+
+async function findCostliest<T extends Pick<Row, "name">>(
   database: Database,
   { from, to }: ProfitPeriod,
   wanted: number,
-): Promise<readonly Row[] | undefined> {
+  withSums: boolean,
+): Promise<readonly T[] | undefined> {
   const hours = { from: nextHour(from), to: nextHour(to) }
   if (hours.to.getTime() - hours.from.getTime() < SHORTEST_MS) return undefined
   for (const more of ATTEMPTS) {
-    const rows = await database.run((sql) => costliest(sql, hours, wanted, more), patient)
+    const rows = await database.run((sql) => costliest<T>(sql, hours, { wanted, more, withSums }), patient)
     if (rows[0]?.enough === true) return rows.filter(({ name }) => name !== null)
   }
   return undefined
+}
+
+interface Depth {
+  readonly wanted: number
+  /** How many times more accounts of each list are looked at than it should take, which no answer depends on. */
+  readonly more: number
+  readonly withSums: boolean
 }
 
 const COLUMNS = ["charge_micro", "absorbed_micro", "cost_micro", "estimated_micro", "unknown", "under", "under_micro"]
@@ -69,6 +87,11 @@ export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly
   const columnsOf = (calls: string) =>
     sql.unsafe(`account_id, model, member, sign * ${calls} as calls, ${signed(["records", ...COLUMNS])}`)
   const chosen = sql`account_id = any (${sql.array([...ids])}::text[])`
+  // Of many accounts each would be looked for in each part by itself, which takes longer than to read the part.
+  const inPart =
+    ids.length > MOST_BY_KEY
+      ? sql`coalesce(account_id in (select unnest(${sql.array([...ids])}::text[])), false)`
+      : chosen
   return sql`(
     with pieces as materialized (
       select * from profit_account_pieces_1(${nextHour(from)}, ${nextHour(to)})
@@ -87,17 +110,16 @@ export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly
     ) m
     union all
     select ${columnsOf(FINAL)} from parts cross join lateral (
-      select d.* from profit_days d where d.since = parts.since and ${chosen} offset 0
+      select d.* from profit_days d where d.since = parts.since and ${inPart} offset 0
     ) d
     union all
     select ${columnsOf(FINAL)} from hours cross join lateral (
-      select h.* from profit_hours h where h.hour = hours.at and ${chosen} offset 0
+      select h.* from profit_hours h where h.hour = hours.at and ${inPart} offset 0
     ) h
   ) as sums`
 }
 
-/** `more`: how many times more accounts of each list are looked at than it should take, which no answer depends on. */
-function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: number) {
+function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, withSums }: Depth) {
   /** What no day's sums have, of parts that are summed and of hours. */
   const beside = (columns: ReturnType<Sql>, only = sql`true`, of = sql`true`) => sql`
     select d.* from pieces p cross join lateral (
@@ -110,12 +132,12 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
   /** As a condition that the planner makes no join of: it would read each account of each hour by itself. */
   const isOf = (accounts: ReturnType<Sql>) => sql`coalesce(account_id in (select account_id from ${accounts}), false)`
   /** Of each account `a` by itself, by its key, however many months and days there are. */
-  const ofMonths = sql`pieces p cross join lateral (
+  const ofMonths = sql`months p cross join lateral (
     select p.sign, m.* from profit_account_months m where p.sign = 1 and m.month = p.first_day and m.account_id = a.account_id offset 0
-  ) k where p.kind = 'month'`
-  const ofDays = sql`pieces p cross join lateral (
+  ) k`
+  const ofDays = sql`days p cross join lateral (
     select p.sign, d.* from profit_account_days d where d.account_id = a.account_id and d.day >= p.first_day and d.day < p.until_day offset 0
-  ) k where p.kind = 'days'`
+  ) k`
   const ofTime = sql.unsafe(signed(["calls", "records", ...COLUMNS], "k."))
   const exactly = (accounts: ReturnType<Sql>) => sql`
     select a.account_id, a.beside + m.cost + d.cost as cost, a.beside_records + m.records + d.records > 0 as called
@@ -124,26 +146,31 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
     ) m cross join lateral (
       select coalesce(sum(k.sign * k.cost_micro), 0) as cost, coalesce(sum(k.sign * k.records), 0) as records from ${ofDays}
     ) d`
-  return sql<(Row & { enough: boolean })[]>`
+  return sql<(T & { enough: boolean })[]>`
     with pieces as materialized (
       select * from profit_account_pieces_1(${from}, ${to})
+    ), months as materialized (
+      select first_day, sign from pieces where kind = 'month'
+    ), days as materialized (
+      select first_day, until_day, sign from pieces where kind = 'days'
     ), depth as materialized (
       -- The more of its months is not in the time, the more accounts may be before those that are wanted.
       select (${more * wanted * 1.2} * power(greatest(
         extract(epoch from count(*) * interval '1 day') / extract(epoch from ${to}::timestamptz - ${from}::timestamptz), 1), 1.5))::bigint as depth
-      from pieces p join profit_account_summed s on s.day >= p.first_day and s.day < p.first_day + interval '1 month' where p.kind = 'month'
+      from months p join profit_account_summed s on s.day >= p.first_day and s.day < p.first_day + interval '1 month'
     ), beside as materialized (
       select account_id, sum(cost_micro) as cost, sum(records) as records from (${beside(sql`cost_micro, records`, sql`not p.within`)}) each_sum group by 1
     ), listed as materialized (
-      select p.first_day as month, l.* from pieces p cross join lateral (
-        select account_id, cost_micro as cost from profit_account_months where month = p.first_day
+      select p.first_day as month, l.* from months p cross join lateral (
+        select account_id, cost_micro as cost, row_number() over (order by cost_micro desc, account_id) as place
+        from profit_account_months where month = p.first_day
         order by cost_micro desc, account_id limit (select depth from depth) offset 0
-      ) l where p.kind = 'month'
+      ) l
       union all
-      (select null, account_id, cost from beside order by cost desc, account_id limit (select depth from depth))
+      select null, account_id, cost, row_number() over (order by cost desc, account_id)
+      from (select * from beside order by cost desc, account_id limit (select depth from depth)) l
     ), lasts as materialized (
-      select month, min(cost) as cost, (array_agg(account_id order by cost, account_id desc))[1] as account_id
-      from listed group by 1 having count(*) = (select depth from depth)
+      select month, cost, account_id from listed where place = (select depth from depth)
     ), others as materialized (
       -- What anybody who was not looked at costs at the most, and after whose id everybody is who costs as much.
       select coalesce(sum(cost), 0) as cost, coalesce(sum(cost) filter (where month is not null), 0) as of_months, min(account_id) as account_id from lasts
@@ -165,7 +192,7 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
     ), least as materialized (
       select min(cost) as cost from first having count(*) = ${wanted}
     ), told as materialized (
-      select account_id from (
+      select account_id, cost from (
         select * from first
         union all
         ${exactly(sql`(
@@ -174,7 +201,7 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
       ) chosen
       where called order by cost desc, account_id limit ${wanted}
     ), rows as materialized (
-      select account_id as name, null::text as split, ${summed(sql, "sum(calls)")}, sum(cost_micro) as whole
+      select account_id as name, null::text as split, ${summed(sql, "sum(calls)")}
       from (
         select a.account_id, k.* from told a cross join lateral (
           select ${ofTime} from ${ofMonths} union all select ${ofTime} from ${ofDays}
@@ -186,9 +213,11 @@ function costliest(sql: Sql, { from, to }: ProfitPeriod, wanted: number, more: n
       group by 1
     ), judged as materialized (
       select o.account_id is null or coalesce((
-        select r.whole > o.cost or r.whole = o.cost and r.name <= o.account_id from rows r order by r.whole desc, r.name limit 1 offset ${wanted - 1}
+        select t.cost > o.cost or t.cost = o.cost and t.account_id <= o.account_id from told t order by t.cost desc, t.account_id limit 1 offset ${wanted - 1}
       ), false) as enough
       from others o
     )
-    select j.enough, r.* from judged j left join rows r on true order by r.whole desc, r.name`
+    select j.enough, ${withSums ? sql`r.*` : sql`t.account_id as name, ${said(sql, sql`t.cost`)} as cost`}
+    from judged j left join told t on true ${withSums ? sql`left join rows r on r.name = t.account_id` : sql``}
+    order by t.cost desc, t.account_id`
 }

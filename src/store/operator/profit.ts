@@ -7,7 +7,7 @@
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
-import { areGrouped, readCostliest, sumsOfModels } from "./profit-accounts.ts"
+import { areGrouped, readCosts, readCostliest, sumsOfModels } from "./profit-accounts.ts"
 import { nextHour, partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
 import { AddedRows, type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
 
@@ -178,7 +178,7 @@ async function readCostliestParts(database: Database, question: ProfitQuestion):
   const byMonths = splitBy !== "day" && (await areGrouped(database))
   for (const more of MORE_ACCOUNTS) {
     const wanted = more * (limit + 1)
-    const accounts = await readCostliest(database, question, wanted)
+    const accounts = await readCosts(database, question, wanted)
     if (accounts === undefined) return undefined
     const ids = accounts.flatMap(({ name }) => name ?? [])
     const rows = await database.run((sql) => {
