@@ -25,10 +25,19 @@ const PUNCTUATION = 1.09 * RAISE
 const SAME_PUNCTUATION = 0.04 * RAISE
 const OTHER_PUNCTUATION = 0.3 * RAISE
 const SPACES = 0.56 * RAISE
-/** No vocabulary has a word of them. */
-const CONTROL = 1 * RAISE
 /** A longer run of white space takes another token. */
 const LONGEST_SPACE = 10
+// And what is no prose and no code must not be had for almost nothing, for it can be made up:
+/** Letters that stand together often are a word no longer than so many, whoever puts a hundred of them in a row. */
+const LETTERS_OF_TOKEN = 6
+/** Vocabularies have long runs of these, which draw lines, and of others short ones. */
+const DRAWN = "-=*#_./~%+!:;"
+const LONGEST_SAME = 4
+const RUN_OF_SAME = 0.3 * RAISE
+/** A return that no line's end follows. */
+const RETURN = 0.5 * RAISE
+/** No vocabulary has a word of them. */
+const CONTROL = 1 * RAISE
 
 const SPACE = 0
 const LOWER = 1
@@ -38,6 +47,7 @@ const PUNCT = 4
 const BREAK = 5
 const BEYOND = 6
 const CONTROLS = 7
+const CARRIAGE_RETURN = 13
 
 const kinds = Uint8Array.from({ length: 128 }, (_, code) => {
   if (code >= 97 && code <= 122) return LOWER
@@ -47,6 +57,8 @@ const kinds = Uint8Array.from({ length: 128 }, (_, code) => {
   if (code === 10 || code === 13) return BREAK
   return code < 32 || code === 127 ? CONTROLS : PUNCT
 })
+
+const draws = Uint8Array.from({ length: 128 }, (_, code) => (DRAWN.includes(String.fromCharCode(code)) ? 1 : 0))
 
 /** Not rounded: the sum over many texts is. */
 export function textTokens(text: string): number {
@@ -61,6 +73,8 @@ export function textTokens(text: string): number {
     run = kind === before ? run + 1 : 1
     if (kind === LOWER || kind === UPPER) {
       const letter = (code | 32) - SMALL_A
+      const tokensBefore = tokens
+      const first = at
       if (before === kind || before === UPPER) tokens += cutBetween[letterBefore * LETTERS + letter] ?? 0
       else tokens += wordAfter(before)
       letterBefore = letter
@@ -73,13 +87,18 @@ export function textTokens(text: string): number {
         kind = LOWER
         at++
       }
+      if (Math.max(at - first, run) >= LETTERS_OF_TOKEN)
+        tokens = Math.max(tokens, tokensBefore + (at - first + 1) / LETTERS_OF_TOKEN)
     } else if (kind === PUNCT) {
-      tokens += run === 1 ? PUNCTUATION : code === codeBefore ? SAME_PUNCTUATION : OTHER_PUNCTUATION
+      if (run === 1) tokens += PUNCTUATION
+      else if (code !== codeBefore) tokens += OTHER_PUNCTUATION
+      else tokens += run > LONGEST_SAME && draws[code] === 0 ? RUN_OF_SAME : SAME_PUNCTUATION
     } else if (kind === DIGIT) {
       if (run % 3 === 1) tokens += THREE_DIGITS
       if (run === 1 && before === SPACE) tokens += SPACES
     } else if (kind === BEYOND) tokens += beyondAscii(code)
     else if (kind === CONTROLS) tokens += CONTROL
+    else if (code === CARRIAGE_RETURN && codeBefore === CARRIAGE_RETURN) tokens += RETURN
     // One space belongs to the word after it, and a line's end to the punctuation before it.
     else if (run % LONGEST_SPACE === (kind === SPACE ? 2 : 0)) tokens += SPACES
     before = kind
@@ -134,7 +153,10 @@ const wordAfter = (before: number): number => {
 /** Tokens of one UTF-16 unit outside of ASCII, by script. */
 function beyondAscii(code: number): number {
   if (code < 0x250) return 0.8 // Latin with marks
-  if (code >= 0x400 && code < 0x530) return 0.3 // Cyrillic
+  if (code < 0x370) return 1.5 // sounds and marks
+  if (code >= 0x400 && code < 0x460) return 0.3 // Cyrillic
+  if (code >= 0x460 && code < 0x530) return 0.7 // what few of its languages have
+  if ((code >= 0x700 && code < 0x900) || (code >= 0xf00 && code < 0x1000)) return 1.5 // Syriac, Samaritan, Tibetan and other rare ones
   if (code < 0x1000) return 0.42 // Greek, Hebrew, Arabic, the scripts of India, Thai
   if (code < 0x2000) return 1 // Burmese, Khmer and other rare ones; Vietnamese
   if (code < 0x3040) return 1.1 // punctuation, symbols, boxes

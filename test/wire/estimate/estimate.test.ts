@@ -50,6 +50,22 @@ describe("a text's estimate", () => {
     test(`is not far under for ${kind}`, () => expect(textTokens(sample)).toBeGreaterThan(tokens * 0.8))
 })
 
+describe("a text that is made up to look cheap is worth at least a fifth of its count:", () => {
+  const madeUp: readonly (readonly [string, string, number])[] = [
+    ["two letters that are seldom parted", "th".repeat(1_000), 1_000],
+    ["three of them", "ntr".repeat(1_000), 2_000],
+    ["the same in capitals", "TH".repeat(1_000), 1_000],
+    ["the same in words", "onononononononononon ".repeat(100), 1_000],
+    ["brackets", "[".repeat(1_000), 500],
+    ["backticks", "`".repeat(1_000), 500],
+    ["returns", "\r".repeat(1_000), 500],
+    ["Samaritan", "ࠅ".repeat(300), 900],
+    ["old Cyrillic", "Ѣ".repeat(300), 600],
+    ["marks on nothing", "\u0341".repeat(300), 600],
+  ]
+  for (const [kind, sample, tokens] of madeUp) test(kind, () => expect(textTokens(sample)).toBeGreaterThan(tokens / 5))
+})
+
 const long = (n: number) => `${n} ${"-".repeat(n % 7)}${"words ".repeat(45)}`
 
 describe("a text that was estimated before", () => {
