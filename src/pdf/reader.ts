@@ -104,7 +104,7 @@ export class PdfWorker implements PdfReader, Disposable {
   }
 
   async #run(owner: string, { base64, answer }: Job): Promise<void> {
-    const reading = await this.#measure(base64)
+    const reading = await this.#measure(base64, owner)
     this.#busy = false
     if (reading === "endless") this.#bar(owner)
     answer(reading)
@@ -122,7 +122,7 @@ export class PdfWorker implements PdfReader, Disposable {
     for (const job of jobs) job.answer(undefined)
   }
 
-  #measure(base64: MeasuredFile): Promise<PdfReading> {
+  #measure(file: MeasuredFile, owner: string): Promise<PdfReading> {
     const worker = (this.#worker ??= new Worker(workerUrl))
     return new Promise((resolve) => {
       const waiting = new AbortController()
@@ -147,7 +147,7 @@ export class PdfWorker implements PdfReader, Disposable {
         else timer = this.#clock.after(Math.min(LOOK_MS, MAX_TIME_MS - tookMs), look)
       }
       let timer = this.#clock.after(SLOW_MS, look)
-      worker.postMessage(base64, [])
+      worker.postMessage({ file, owner } satisfies ToWorker, [])
     })
   }
 }

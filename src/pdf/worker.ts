@@ -4,7 +4,7 @@ import { drawPaper, type Paper } from "./paper.ts"
 
 /** Base64. */
 export type MeasuredFile = string | Blob
-export type ToWorker = MeasuredFile | { readonly paper: Paper }
+export type ToWorker = { readonly file: MeasuredFile; readonly owner: string } | { readonly paper: Paper }
 export type FromWorker = PdfMeasure | undefined
 /** The file, or why there is none. */
 export interface Drawn {
@@ -13,13 +13,16 @@ export interface Drawn {
 
 declare const self: Worker
 
-/** Conversations send their files again with every turn. */
+/**
+ * Conversations send their files again with every turn. Owners do not share theirs, or else the time that a call takes would tell whether
+ * somebody else has sent a file.
+ */
 const KEPT = 1_000
 const known = new Map<string, PdfMeasure | undefined>()
 
-async function measure(sent: MeasuredFile): Promise<void> {
-  const base64 = typeof sent === "string" ? sent : await sent.text()
-  const name = new Bun.CryptoHasher("sha256").update(base64).digest("base64")
+async function measure(file: MeasuredFile, owner: string): Promise<void> {
+  const base64 = typeof file === "string" ? file : await file.text()
+  const name = new Bun.CryptoHasher("sha256").update(`${owner} `).update(base64).digest("base64")
   if (!known.has(name)) known.set(name, await measurePdf(Buffer.from(base64, "base64")))
   const [oldest] = known.keys()
   if (known.size > KEPT && oldest !== undefined) known.delete(oldest)
@@ -32,6 +35,6 @@ async function draw(paper: Paper): Promise<void> {
 }
 
 self.addEventListener("message", ({ data }: MessageEvent<ToWorker>) => {
-  if (typeof data === "object" && "paper" in data) void draw(data.paper)
-  else void measure(data)
+  if ("paper" in data) void draw(data.paper)
+  else void measure(data.file, data.owner)
 })

@@ -53,3 +53,15 @@ test("more than 128 of one owner do not wait at all, and others' still do", asyn
   expect(await reader.read(twoPages, "c")).toEqual({ pages: 2, textBytes: 2 })
   for (const reading of await Promise.all([first, ...waiting])) expect(reading).toEqual({ pages: 2, textBytes: 2 })
 })
+
+test("a file that was read before is known to its owner, and the time that it takes tells nobody else", async () => {
+  const large = base64(pagesOf(Array.from({ length: 3_000 }, (_, page) => `page ${page} `.repeat(20))))
+  const tookMs = async (owner: string) => {
+    const at = performance.now()
+    expect(await reader.read(large, owner)).toMatchObject({ pages: 3_000 })
+    return performance.now() - at
+  }
+  await tookMs("first")
+  const known = Math.min(await tookMs("first"), await tookMs("first"))
+  expect(await tookMs("second")).toBeGreaterThan(20 * known)
+})
