@@ -242,7 +242,7 @@ async function restoreFiles(from: string, manifest: Manifest, { DATABASE_URL, DA
       "this is a backup of an embedded database, and DATABASE_URL is set: unset it, restore into DATA_DIR, and then `loket move --to` the server",
     )
   const dataDir = resolve(DATA_DIR)
-  mustNotBeAnothers(join(dataDir, "pg"))
+  mustNotBeAnothers(dataDir)
   using _lock = lockDataDirectory(dataDir)
   for (const name of ["pg", ...BESIDE_DATABASE])
     if (existsSync(join(dataDir, name)))

@@ -84,7 +84,7 @@ export async function archiveMonth(
   month: Month,
   { directory, step }: { readonly directory: string; readonly step: (what: string) => void },
 ): Promise<Archived> {
-  mustNotBeAnothers(directory)
+  mustNotBeAnothers(existsSync(directory) ? directory : dirname(directory))
   makeDirectory(directory)
   const file = archiveFile(directory, month.name)
   let writing = false

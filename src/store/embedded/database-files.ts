@@ -15,7 +15,7 @@ import {
   statSync,
 } from "node:fs"
 import { open } from "node:fs/promises"
-import { dirname, join } from "node:path"
+import { join } from "node:path"
 import { Database, SQLiteError } from "bun:sqlite"
 
 /** What is in the directory cannot be started, and is left as it is. */
@@ -183,13 +183,12 @@ export class OfAnotherUser extends Error {
   override readonly name = "OfAnotherUser"
 }
 
-/** Throws `OfAnotherUser`. Of a path that is not there yet whoever has the directory is asked for. */
-export function mustNotBeAnothers(path: string): void {
-  const place = [path, dirname(path)].find((each) => existsSync(each))
-  const owner = place === undefined ? 0 : statSync(place).uid
+/** Throws `OfAnotherUser`. */
+export function mustNotBeAnothers(directory: string): void {
+  const owner = existsSync(directory) ? statSync(directory).uid : 0
   if (owner !== 0 && process.getuid?.() === 0)
     throw new OfAnotherUser(
-      `${place} belongs to user ${owner}, who could not open what root writes there: run this as that user`,
+      `${directory} belongs to user ${owner}, who could not open what root writes there: run this as that user`,
     )
 }
 

@@ -98,7 +98,7 @@ test("root is not let into another user's database, who could then not open what
   }
   await (await open()).close()
   for (const path of everything()) chownSync(path, 65534, 65534)
-  expect(await open().then(() => "opened", String)).toContain(`${dataDir} belongs to user 65534`)
+  expect(await open().then(() => "opened", String)).toContain(`${join(dataDir, "pg")} belongs to user 65534`)
   expect(everything().filter((path) => statSync(path).uid !== 65534)).toEqual([])
 })
 
