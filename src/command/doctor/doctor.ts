@@ -168,7 +168,7 @@ function written({ provider, credential, apiKey }: Backend): Finding[] {
     found.push(
       wrong(
         `${secretSourceName(credential.key)} begins or ends with white space or a quote`,
-        "write the key bare: a file for systemd or docker keeps quotes as part of the value",
+        "write the key bare: docker and podman keep quotes of a file of variables as part of the value",
       ),
     )
   const { protocol, hostname } = new URL(provider.baseUrl)
