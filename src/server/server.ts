@@ -25,7 +25,7 @@ import { DryRuns } from "../http/dry-runs.ts"
 import { contextOf, edgeHandler, failureOf, failureResponse } from "../http/edge.ts"
 import { eventsController } from "../http/events.ts"
 import { healthController, type Readiness, type Ready, readyNow } from "../http/health.ts"
-import { listen, listenForMetrics } from "./sockets.ts"
+import { bound, listen, listenForMetrics } from "./sockets.ts"
 import { balanceController, runController } from "../http/own-key.ts"
 import type { Log } from "../log.ts"
 import type { TopUps } from "../payments/top-ups.ts"
@@ -96,9 +96,11 @@ async function serving(parts: Parts): Promise<Server> {
     pages: parts.pageOrigins,
   }
   const listening = { ...parts, ...edge }
-  const server = listen({ ...listening, handle: edgeHandler(app, edge), handingOver: () => handingOver })
+  const handle = edgeHandler(app, edge)
+  const server = bound("PORT", config, () => listen({ ...listening, handle, handingOver: () => handingOver }))
   parts.listens.port = server.port ?? config.PORT
-  const metricsServer = listenForMetrics({ config, metrics, readiness: readinessOf(parts), ...edge })
+  const readiness = readinessOf(parts)
+  const metricsServer = bound("METRICS_PORT", config, () => listenForMetrics({ config, metrics, readiness, ...edge }))
   const chores = await startChores(parts)
 
   return {
@@ -109,7 +111,7 @@ async function serving(parts: Parts): Promise<Server> {
     keys,
     topUps: payments.topUps,
     metrics: () => metrics.values(),
-    readiness: () => readyNow(readinessOf(parts)),
+    readiness: () => readyNow(readiness),
     routes: app.routes,
     refreshCatalogue,
     reconcileIfDue: () => daily.look(),

@@ -56,6 +56,21 @@ describe(covers("9.start"), () => {
       expect(err).not.toContain("    at ")
     }
   })
+  test("where it cannot listen is told with the variables that say so", async () => {
+    using taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
+    const rows = [
+      [{ HOST: "nonsense", PORT: "0" }, "HOST and PORT: nonsense:0 cannot be listened on"],
+      [{ PORT: String(taken.port) }, `HOST and PORT: 127.0.0.1:${taken.port} cannot be listened on`],
+      [
+        { PORT: "0", METRICS_PORT: String(taken.port) },
+        `HOST and METRICS_PORT: 127.0.0.1:${taken.port} cannot be listened on`,
+      ],
+    ] as const
+    for (const [env, complaint] of rows) {
+      const { exitCode, err } = await run("start", { FIRST_PROVIDER_API_KEY: "k", ...env })
+      expect([exitCode, err]).toEqual([1, expect.stringContaining(complaint)])
+    }
+  })
   test("an unknown command is told which there are", async () => {
     const { exitCode, err } = await run("run", {})
     expect(exitCode).toBe(2)
