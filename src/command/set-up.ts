@@ -3,7 +3,7 @@
  */
 import { Option } from "@commander-js/extra-typings"
 import { nanoid } from "nanoid"
-import { mkdir, writeFile } from "node:fs/promises"
+import { mkdir, rm, writeFile } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
@@ -92,6 +92,8 @@ async function writeNew(path: string, text: string): Promise<boolean> {
     return true
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "EEXIST") return false
+    // The next time it would be taken for the operator's own.
+    await rm(path, { force: true })
     throw error
   }
 }

@@ -33,6 +33,14 @@ test("all six texts are written, as the gateway reads them, and what is there is
     expect([second.code, second.out]).toEqual([0, expect.stringContaining("terms.en.md is there already")])
     expect(await Bun.file(join(directory, "terms.en.md")).text()).toBe("our own")
     expect(await Bun.file(join(directory, "terms.id.md")).exists()).toBe(true)
+    // As on a full disk: half a file would be taken for the operator's own the next time.
+    const full = join(place, "full")
+    const child = Bun.spawn(["sh", "-c", `trap "" XFSZ; ulimit -f 1; exec bun ${main} legal-texts ${full}`], {
+      stdout: "ignore",
+      stderr: "pipe",
+    })
+    expect(await new Response(child.stderr).text()).toStartWith("the texts cannot be written: ")
+    expect([await child.exited, await readdir(full)]).toEqual([1, []])
     const nowhere = await run(join(directory, "terms.en.md", "below"))
     expect([nowhere.code, nowhere.problems]).toEqual([1, expect.stringContaining("the texts cannot be written")])
   } finally {
