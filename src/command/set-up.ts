@@ -8,6 +8,7 @@ import { join, resolve } from "node:path"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
 import { keepEdits } from "../catalogue/references.ts"
+import type { CatalogueFile } from "../catalogue/schema.ts"
 import {
   EXCHANGE_RATE_TEXT,
   HOUSE_CURRENCY,
@@ -21,7 +22,7 @@ import { seedCatalogue } from "../store/catalogue.ts"
 import { currenciesWithoutRate } from "../store/costs.ts"
 import { openExisting, openForCommand } from "../store/open.ts"
 import { exchangeRateStore } from "../store/costs.ts"
-import { forgetEdits, readEdits } from "../store/operator/models.ts"
+import { forgetEdits, modelStore, readEdits, type StoredModel } from "../store/operator/models.ts"
 import { changeRole, type GivenRole, operatorRoles } from "../store/operator/role.ts"
 import { resetSecondFactorOf } from "./account.ts"
 import { command, CommandFailure, configuration, opening, path, seedFiles } from "./command.ts"
@@ -42,22 +43,42 @@ export const seedCommand = () =>
       const store = await opening(openForCommand(config))
       if (overwrite === true) await forgetEdits(store.database)
       const kept = keepEdits(catalogueFile, await readEdits(store.database, new Date()))
+      const models = modelStore(store.database)
+      const before = await models.list()
       const { modelsAdded, modelsChanged, pricesAdded, costsAdded } = await store.database.run(
         (sql) => seedCatalogue(sql, kept.file, new Date()),
         { retry: true },
       )
       const unknown = await store.database.run(currenciesWithoutRate, { retry: true })
+      const sales = salesIn(kept.file, before, await models.list())
       await store.close()
       for (const currency of unknown)
         console.log(
           `no exchange rate of ${currency}: what its backends cost is not known until \`exchange-rate ${currency} …\``,
         )
+      for (const line of sales) console.log(line)
       for (const line of kept.passedOver) console.log(`kept: ${line}`)
       if (kept.passedOver.length > 0) console.log("`seed --overwrite` applies the file whole")
       console.log(
         `${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added, ${costsAdded} cost versions added`,
       )
     })
+
+/** What of the models' sale the file has changed, and which it does not name and has left on sale. */
+function salesIn(file: CatalogueFile, before: readonly StoredModel[], after: readonly StoredModel[]): string[] {
+  const named = new Set(file.models.map(({ model }) => model))
+  return after.flatMap(({ model, target, until }) => {
+    const was = before.find((each) => each.model === model)
+    if (target !== null)
+      return was?.target === target && was.until?.getTime() === until?.getTime()
+        ? []
+        : [`${model} is retired: served as ${target} until ${until?.toISOString()}`]
+    if (was !== undefined && was.target !== null) return [`${model} is on sale again`]
+    return named.has(model)
+      ? []
+      : [`${model} is not in the file, and on sale still: \`aliases\` retires it (seeds/README.md)`]
+  })
+}
 
 /** `loket legal-texts`: the example terms, privacy and refund texts, as files for the operator to fill in. */
 export const legalTextsCommand = () =>

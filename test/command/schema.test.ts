@@ -1,6 +1,8 @@
 /** `migrate`, `seed` and `operator` on a database that begins without tables. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { join } from "node:path"
 import { migrations } from "../../src/store/migrations/index.ts"
+import { scratchDirectory } from "../processes/dev-process.ts"
 import { directConnection, openEmptyDatabase } from "../store/harness.ts"
 import { loket } from "./loket.ts"
 
@@ -45,3 +47,29 @@ test("seed fills the catalogue once, and says what operators have set", async ()
     complaint: expect.stringContaining("loket account list"),
   })
 })
+
+test("a catalogue file says which models it retires, and which are on sale still although it does not name them", async () => {
+  using scratch = scratchDirectory()
+  const seeds = (await Bun.file(join(import.meta.dir, "../../seeds/catalogue.json")).json()) as { models: Model[] }
+  const models = seeds.models.map((model) => ({ ...model, fallback: [] }))
+  const [first, second, ...others] = models
+  const seeded = async (file: object) => {
+    const CATALOGUE_FILE = join(scratch.path, "catalogue.json")
+    await Bun.write(CATALOGUE_FILE, JSON.stringify(file))
+    const { said } = await loket({ DATABASE_URL: place.url, CATALOGUE_FILE }, "seed")
+    return said.split("\n").slice(0, -1)
+  }
+  expect(await seeded({ models })).toEqual([])
+  expect(await seeded({ models: [second, ...others] })).toEqual([
+    `${first?.model} is not in the file, and on sale still: \`aliases\` retires it (seeds/README.md)`,
+  ])
+  const aliases = [{ model: first?.model, target: second?.model, until: "2027-03-01T00:00:00Z" }]
+  const retired = `${first?.model} is retired: served as ${second?.model} until 2027-03-01T00:00:00.000Z`
+  expect(await seeded({ models: [second, ...others], aliases })).toEqual([retired])
+  expect(await seeded({ models: [second, ...others], aliases })).toEqual([])
+  expect(await seeded({ models })).toEqual([`${first?.model} is on sale again`])
+})
+
+interface Model {
+  readonly model: string
+}
