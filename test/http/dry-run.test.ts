@@ -67,6 +67,16 @@ describe("a call that would pass", () => {
     expect(searching.cost?.least_micro).toBeLessThan(1_000 * 1_250)
   })
 
+  test("is estimated as before when a backend has searched for another", async () => {
+    const by = await key(rich)
+    const script = "searches=1&input=9000&output=5"
+    const model = await gateway.model({ format: "responses", features: ["web_search"], script })
+    const body = { model, input: "Halo dunia, apa kabar? ".repeat(100), tools: [{ type: "web_search" }] }
+    const before = await dry(by, body, {}, paths.responses)
+    expect((await gateway.post(paths.responses, by, body)).status).toBe(200)
+    expect((await dry(by, body, {}, paths.responses)).cost).toEqual(before.cost)
+  })
+
   test.each(formats)("on %s is told what it would hold and could cost, streamed or not", async (format) => {
     const person = await gateway.person(10_000)
     const by = await key(person)
