@@ -116,9 +116,11 @@ const freezeCommand = () =>
     .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
     .option("--json", "print the account as JSON")
     .action((name, { reason, json }) =>
-      changing(name, json, async (database, { id }) => {
+      changing(name, json, async (database, { id, frozen }) => {
         await accountStore(database).freeze(id, reason, commandAct())
-        return "frozen: its keys are refused"
+        return frozen === undefined
+          ? "frozen: its keys are refused"
+          : `frozen already since ${minute(frozen.at)}, for the reason that stays: ${frozen.reason}`
       }),
     )
 

@@ -16,7 +16,9 @@ const WIDTH = 100
 /** Runs one command to its end, and returns the exit code. What is wrong goes to standard error. */
 export async function runProgram(args: readonly string[]): Promise<number> {
   try {
-    await program().parseAsync(helpLast(args), { from: "user" })
+    const loket = program()
+    const names = loket.commands.map((each) => each.name())
+    await loket.parseAsync(helpLast(args, names), { from: "user" })
     return Number(process.exitCode ?? 0)
   } catch (error) {
     // It has been told already; help that was asked for is no error, and help that was not is a wrong use.
@@ -58,9 +60,12 @@ function watchOutput(): () => Promise<NodeJS.ErrnoException | undefined> {
   }
 }
 
-/** `loket help seed` is `loket seed --help`. */
-const helpLast = ([first, ...others]: readonly string[]): string[] =>
-  first === "help" ? [...others, "--help"] : first === undefined ? [] : [first, ...others]
+/** `loket help seed` is `loket seed --help`; help of what is no command is as wrong as that. */
+function helpLast([first, ...others]: readonly string[], commands: readonly string[]): string[] {
+  if (first !== "help") return first === undefined ? [] : [first, ...others]
+  const [named] = others
+  return named === undefined || commands.includes(named) ? [...others, "--help"] : others
+}
 
 export function program(): CommandUnknownOpts {
   const loket = new Command("loket")

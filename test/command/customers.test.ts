@@ -77,6 +77,9 @@ test("a freeze and its end are one row of the audit log each, with the reason, a
     `${email} (${id}): frozen: its keys are refused`,
   )
   expect(await json("account", "freeze", email, "--reason", "again")).toMatchObject({ frozen_reason: "chargeback" })
+  expect((await run("account", "freeze", email, "--reason", "again")).said).toMatch(
+    /: frozen already since [-\d]+ [\d:]+, for the reason that stays: chargeback$/,
+  )
   expect(await json("account", "unfreeze", id, "--reason", "paid")).toMatchObject({ frozen: false })
   expect(await audited(id)).toEqual([
     { action: "account.unfrozen", reason: "paid", operator: undefined },

@@ -92,6 +92,8 @@ test("help is a word too", async () => {
   expect(flag).toMatchObject({ code: 0, said: expect.stringContaining("Usage: loket account adjust") })
   expect(await loket("help", "account", "adjust")).toEqual(flag)
   expect((await loket("help")).said).toStartWith("Usage: loket <command>")
+  const unknown = await loket("help", "sed")
+  expect(unknown).toMatchObject({ code: 2, said: "", complaint: expect.stringContaining("Did you mean seed?") })
 })
 
 test("what fails exits with 1 and one sentence, without a stack", async () => {
