@@ -3,7 +3,7 @@
  */
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from "../../actors/key-record.ts"
-import { microToJson } from "../../actors/money/micro.ts"
+import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
 import { apiKeyId, checkApiKey, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
@@ -230,7 +230,7 @@ export function rateHeaders(view: KeyView): Record<string, string> {
   }
   if (budget !== undefined) {
     headers["X-Key-Limit-Micro"] = String(microToJson(budget.limit))
-    headers["X-Key-Usage-Micro"] = String(microToJson(budget.usage))
+    headers["X-Key-Usage-Micro"] = String(sumToJson(budget.usage))
     headers["X-Key-Remaining-Micro"] = String(microToJson(budget.remaining))
     headers["X-Key-Limit-Period"] = budget.period
   }

@@ -96,3 +96,24 @@ test("whoever has no key, a session, a revoked key or a frozen account is refuse
   await gateway.dashboard(other, `/keys/${revoked.id}/revoke`, { method: "POST" })
   expect(await code(ask(revoked.key))).toBe("auth.api_key_revoked")
 })
+
+test("a key that has spent more than a JSON integer says is told, shown and refused as any other whose limit is reached", async () => {
+  const person = await gateway.person(10_000)
+  const { id, key } = await gateway.key(person)
+  await gateway.sql`
+    insert into key_spend (key_id, period, period_start, spent_micro)
+    values (${id}, 'total', '1970-01-01Z', ${String(BigInt(Number.MAX_SAFE_INTEGER) + 9n)})`
+  const most = Number.MAX_SAFE_INTEGER
+  const limit = JSON.stringify({ spending_limit_micro: most, spending_period: "total" })
+  const changed = await gateway.dashboard(person, `/keys/${id}`, { method: "PATCH", body: limit })
+  expect([changed.status, (await changed.json()).spent_micro]).toEqual([200, most])
+  const { data } = await (await gateway.dashboard(person, "/keys?days=2")).json()
+  expect(data).toMatchObject([{ id, spent_micro: most, usage: { budget: { used_micro: most } } }])
+  const refused = await gateway.post("/v1/chat/completions", key, { model: "plain", messages: hello })
+  expect([refused.status, refused.headers.get("x-error-code"), refused.headers.get("x-key-usage-micro")]).toEqual([
+    429,
+    "quota.key_limit_exceeded",
+    String(most),
+  ])
+  expect((await (await ask(key)).json()).key.usage.budget.used_micro).toBe(most)
+})

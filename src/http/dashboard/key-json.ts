@@ -1,6 +1,6 @@
 /** API keys in answers: the schemas of a key, its use and its spending, and how they are written. */
 import { type Static, Type } from "@sinclair/typebox"
-import { larger, microToJson, zero } from "../../../actors/money/micro.ts"
+import { larger, microToJson, sumToJson, zero } from "../../../actors/money/micro.ts"
 import type { KeyView } from "../../../actors/key-record.ts"
 import type { WindowView } from "../../../actors/window.ts"
 import { ENDPOINTS } from "../../language/request.ts"
@@ -174,7 +174,7 @@ export function usageJson({ requestsPerMinute, tokensPerMinute, budget }: KeyRec
         ? null
         : {
             limit_micro: microToJson(budget.limitMicro),
-            used_micro: microToJson(larger(budget.spentMicro, view?.budget?.usage ?? zero)),
+            used_micro: sumToJson(larger(budget.spentMicro, view?.budget?.usage ?? zero)),
             resets_at: budget.endsAt?.toISOString() ?? null,
           },
   }
@@ -185,9 +185,9 @@ export const spendingJson = ({ spending }: KeyRecord) =>
     ? {}
     : {
         spending: {
-          today_micro: microToJson(spending.todayMicro),
-          month_micro: microToJson(spending.monthMicro),
-          days_micro: spending.daysMicro.map(microToJson),
+          today_micro: sumToJson(spending.todayMicro),
+          month_micro: sumToJson(spending.monthMicro),
+          days_micro: spending.daysMicro.map(sumToJson),
         },
       }
 
@@ -225,7 +225,7 @@ export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
     key.paused === undefined
       ? null
       : { since: key.paused.since.toISOString(), until: key.paused.until?.toISOString() ?? null },
-  spent_micro: key.budget === undefined ? null : microToJson(key.budget.spentMicro),
+  spent_micro: key.budget === undefined ? null : sumToJson(key.budget.spentMicro),
   created_at: key.createdAt.toISOString(),
   last_used_at: key.lastUsedAt?.toISOString() ?? null,
   expires_at: key.expiresAt?.toISOString() ?? null,
