@@ -39,7 +39,7 @@ export const LEAD_MS = 3_000
 /** And so long before, none may sell by it yet, whatever it has missed. */
 const SAFE_MS = 30_000
 
-const Text = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, {
+const Text = Type.RegExp(/^(?=.*\S)[^\p{Cc}\p{Cs}]{1,100}$/u, {
   description: field("a string of 1 to 100 characters on one line", "teks 1 sampai 100 karakter dalam satu baris"),
 })
 const Rate = Type.Integer({

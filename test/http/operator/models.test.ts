@@ -86,6 +86,7 @@ describe("a model's fields", () => {
       { max_concurrency: 0 },
       { max_concurrency: 1.5 },
       { display_name: "" },
+      { tier: "half of a pair: \ud83d" },
       { tier: "two\nlines" },
       { fallback: other },
       { fallback: ["nothing-of-this-name"] },
