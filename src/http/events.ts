@@ -9,10 +9,11 @@
  * ended; the dashboard connects again by itself, and begins with the balance.
  */
 import { Elysia } from "elysia"
-import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import type { Accounts, Session } from "../accounts/accounts.ts"
 import { Failure } from "../failure/failure.ts"
 import type { FinishedCall } from "../gateway/ports.ts"
+import { type LiveBalance, liveBalance } from "./dashboard/account-json.ts"
+import { callEventJson } from "./dashboard/usage-rows.ts"
 import { type Authenticate, signedInBy, whoseAccount } from "./dashboard/session.ts"
 import { edge } from "./edge.ts"
 
@@ -26,47 +27,55 @@ const STREAMS_PER_PERSON = 20
 /** The streams that are open, by account. */
 export class Events {
   readonly #streams = new Map<string, Set<Subscriber>>()
+  /** Accounts whose balance is about to be told. */
+  readonly #settlingDown = new Set<string>()
 
   finished(call: FinishedCall): void {
-    this.#tell(call.accountId, (subscriber) => {
-      subscriber.stream.send("call", callJson(call))
-      subscriber.balanceChanged()
-    })
+    this.#send(call.accountId, "call", callEventJson(call))
+    this.balanceChanged(call.accountId)
   }
 
   credited(accountId: string, topUpId: string): void {
-    this.#tell(accountId, (subscriber) => {
-      subscriber.stream.send("top-up", { id: topUpId, status: "paid" })
-      subscriber.balanceChanged()
-    })
+    this.#send(accountId, "top-up", { id: topUpId, status: "paid" })
+    this.balanceChanged(accountId)
   }
 
   /** Its settings, its keys, its members, or whether it is frozen. */
   accountChanged(accountId: string): void {
-    this.#tell(accountId, (subscriber) => {
-      subscriber.stream.send("account", {})
-      subscriber.accountChanged()
-    })
+    this.#send(accountId, "account", {})
+    this.#tell(accountId, (subscriber) => subscriber.accountChanged())
   }
 
   /** Some of its calls were refused, here or elsewhere: at most one for each time that they are written. */
   refused(accountId: string): void {
-    this.#tell(accountId, ({ stream }) => stream.send("refused", {}))
+    this.#send(accountId, "refused", {})
   }
 
   /** Somebody is to look at what it spends: a new warning, here or elsewhere. */
   unusual(accountId: string): void {
-    this.#tell(accountId, ({ stream }) => stream.send("spending.unusual", {}))
+    this.#send(accountId, "spending.unusual", {})
   }
 
   /** Models or prices. */
   catalogueChanged(): void {
-    for (const accountId of this.#streams.keys()) this.#tell(accountId, ({ stream }) => stream.send("catalogue", {}))
+    for (const accountId of this.#streams.keys()) this.#send(accountId, "catalogue", {})
   }
 
-  /** A call holds some of it, or another process has credited the account or given back what it had leased of it. */
+  /**
+   * A call holds some of it, or another process has credited the account or given back what it had leased of it. Read once for
+   * all of the account's streams: fifty members with twenty each would be a thousand questions at each call.
+   */
   balanceChanged(accountId: string): void {
-    this.#tell(accountId, (subscriber) => subscriber.balanceChanged())
+    if (!this.#streams.has(accountId) || this.#settlingDown.has(accountId)) return
+    this.#settlingDown.add(accountId)
+    setTimeout(() => {
+      this.#settlingDown.delete(accountId)
+      const [anyone] = this.#streams.get(accountId) ?? []
+      inBackground(async () => {
+        const balance = await anyone?.balance()
+        if (balance !== undefined) this.#send(accountId, "balance", balance)
+      })
+    }, SETTLE_DOWN_MS)
   }
 
   /** Ends every stream, for a drain. */
@@ -89,22 +98,20 @@ export class Events {
     if (subscribers?.size === 0) this.#streams.delete(accountId)
   }
 
+  #send(accountId: string, event: string, data: object): void {
+    this.#tell(accountId, ({ stream }) => stream.send(event, data))
+  }
+
   #tell(accountId: string, tell: (subscriber: Subscriber) => void): void {
     for (const subscriber of this.#streams.get(accountId) ?? []) tell(subscriber)
   }
 }
 
-/** A `balance` event. */
-export interface LiveBalance {
-  readonly account_id: string
-  readonly balance_micro: number
-  readonly held_micro: number
-}
-
 interface Subscriber {
   readonly stream: EventStream
   readonly personId: string
-  balanceChanged(): void
+  /** The account's; undefined if there is none to read. */
+  balance(): Promise<LiveBalance | undefined>
   /** Whoever reads may be no member of the account any more. */
   accountChanged(): void
 }
@@ -139,17 +146,15 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
         return new Failure("gateway.capacity", { message, retryAfterS: 1 })
       }
 
-      const tellBalance = async () => {
+      const balance = async (): Promise<LiveBalance | undefined> => {
         const account = await accounts.account(session)
-        if (account instanceof Failure) return stream.end()
-        const balance: LiveBalance = {
-          account_id: accountId,
-          balance_micro: sumToJson(account.balanceMicro),
-          held_micro: sumToJson(account.heldMicro),
-        }
-        stream.send("balance", balance)
+        return account instanceof Failure ? undefined : liveBalance(account)
       }
-      let settlingDown: ReturnType<typeof setTimeout> | undefined
+      const tellBalance = async () => {
+        const told = await balance()
+        if (told === undefined) stream.end()
+        else stream.send("balance", told)
+      }
       const look = async () => {
         stream.comment("alive")
         if (await mayRead()) await tellBalance()
@@ -174,19 +179,13 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
         ended: () => {
           events.remove(accountId, subscriber)
           clearInterval(looking)
-          clearTimeout(settlingDown)
         },
       })
       const subscriber: Subscriber = {
         stream,
         personId,
+        balance,
         accountChanged: () => inBackground(endUnlessMember),
-        balanceChanged: () => {
-          settlingDown ??= setTimeout(() => {
-            settlingDown = undefined
-            inBackground(tellBalance)
-          }, SETTLE_DOWN_MS)
-        },
       }
       return new Response(stream.body, {
         headers: {
@@ -201,21 +200,10 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
 /** The database may be away for a moment; the next look sends what was missed. */
 const inBackground = (work: () => Promise<void>): void => void work().catch(() => {})
 
-const callJson = ({ requestId, keyId, endpoint, record }: FinishedCall) => ({
-  request_id: requestId,
-  key_id: keyId,
-  model: record.model,
-  endpoint,
-  status: record.status,
-  input_tokens: record.tokens.input,
-  output_tokens: record.tokens.output,
-  cache_read_tokens: record.tokens.cacheRead,
-  cache_write_tokens: record.tokens.cacheWrite,
-  charge_micro: microToJson(record.charge),
-  duration_ms: record.durationMs,
-})
-
 const encoder = new TextEncoder()
+
+/** The least time between two writes: a thousand streams of one busy account would be a thousand writes at each of its calls. */
+const GATHER_MS = 100
 
 /** Bytes; some hundred events. */
 const UNREAD_LIMIT = 64 * 1024
@@ -241,6 +229,9 @@ export class EventStream {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined
   /** Events that wait for the first one; undefined once it was sent. */
   #early: string | undefined = ""
+  /** What goes out when the moment since the last write is over. */
+  #gathered = ""
+  #gathering: ReturnType<typeof setTimeout> | undefined
 
   constructor({ first, begun, ended }: EventStreamOptions) {
     this.#first = first
@@ -273,20 +264,33 @@ export class EventStream {
   }
 
   end(): void {
+    if (this.#gathered !== "") this.#controller?.enqueue(encoder.encode(this.#gathered))
     this.#controller?.close()
     this.#over()
   }
 
   #put(text: string): void {
-    const controller = this.#controller
-    if (controller === undefined) return
-    if ((controller.desiredSize ?? 0) < -UNREAD_LIMIT) this.end()
-    else controller.enqueue(encoder.encode(text))
+    if (this.#controller === undefined) return
+    this.#gathered += text
+    if (this.#gathering === undefined || this.#gathered.length >= UNREAD_LIMIT) this.#flush()
+  }
+
+  #flush(): void {
+    clearTimeout(this.#gathering)
+    this.#gathering = undefined
+    const text = this.#gathered
+    this.#gathered = ""
+    if (this.#controller === undefined || text === "") return
+    if ((this.#controller.desiredSize ?? 0) < -UNREAD_LIMIT) return this.end()
+    this.#controller.enqueue(encoder.encode(text))
+    this.#gathering = setTimeout(() => this.#flush(), GATHER_MS)
   }
 
   #over(): void {
     if (this.#controller === undefined) return
     this.#controller = undefined
+    this.#gathered = ""
+    clearTimeout(this.#gathering)
     this.#ended()
   }
 }

@@ -1,15 +1,9 @@
-import type { Outcome } from "../../src/http/changes.ts"
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { connect } from "node:net"
-import { Elysia } from "elysia"
-import { Failure } from "../../src/failure/failure.ts"
-import { edgeHandler } from "../../src/http/edge.ts"
-import { EventStream, Events, eventsController } from "../../src/http/events.ts"
-import { micro } from "../../actors/money/micro.ts"
-import { createLog } from "../../src/log.ts"
+import { EventStream } from "../../src/http/events.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
-import { ownerSession } from "./dashboard/session.ts"
 import { caller, makeOperator } from "./operator/operator.ts"
+import { serveEvents } from "./serve-events.ts"
 
 let gateway: TestGateway
 let person: Person
@@ -186,47 +180,6 @@ test("an account has twenty streams at most, and a reader that leaves makes room
     await Bun.sleep(10)
   }
 })
-
-/** The controller alone, on a session that can end and with short times. */
-function serveEvents() {
-  const state = { signedIn: true, read: Promise.resolve() }
-  const events = new Events()
-  const session = ownerSession("acc_1")
-  const account = {
-    id: "acc_1",
-    email: "a@example.com",
-    emailProved: true,
-    role: "customer" as const,
-    operatorRole: undefined,
-    timeZone: "Asia/Jakarta",
-    language: "id" as const,
-    lowBalanceEmail: undefined,
-    lowBalanceThresholdMicro: undefined,
-    budgetMails: false,
-    frozen: false,
-    agreed: undefined,
-    createdAt: new Date(),
-    balanceMicro: micro(5n),
-    heldMicro: micro(0n),
-    claimMicro: micro(0n),
-    buyerName: undefined,
-    buyerAddress: undefined,
-    buyerNpwp: undefined,
-  }
-  const app = new Elysia().use(
-    eventsController({
-      events,
-      accounts: { account: () => state.read.then(() => account) },
-      authenticate: Object.assign(() => Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized")), {
-        changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
-      }),
-      lookMs: 20,
-    }),
-  )
-  const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
-  const server = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: (request) => handle(request, () => "") })
-  return { state, events, server }
-}
 
 test("a stream ends soon after its session has", async () => {
   const { state, events, server } = serveEvents()

@@ -5,7 +5,7 @@
  */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useEffect, useSyncExternalStore } from "react"
-import type { LiveBalance } from "../../http/events.ts"
+import type { LiveBalance } from "../../http/dashboard/account-json.ts"
 import { useLate } from "../components/feedback.tsx"
 import { accountQuery, breakerQuery } from "./queries.ts"
 

@@ -177,3 +177,16 @@ export const accountJson = (account: Account): Static<typeof accountShape> => ({
   agreed_at: account.agreed?.at.toISOString() ?? null,
   created_at: account.createdAt.toISOString(),
 })
+
+/** A `balance` event. */
+export interface LiveBalance {
+  readonly account_id: string
+  readonly balance_micro: number
+  readonly held_micro: number
+}
+
+export const liveBalance = ({ id, balanceMicro, heldMicro }: Account): LiveBalance => ({
+  account_id: id,
+  balance_micro: sumToJson(balanceMicro),
+  held_micro: sumToJson(heldMicro),
+})

@@ -7,6 +7,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { type Micro, micro, microToJson, zero } from "../../../actors/money/micro.ts"
 import type { Rates, Tokens } from "../../../actors/money/price.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
+import type { FinishedCall } from "../../gateway/ports.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
 import { type Cell, type CsvFile, csvFile, Rupiah } from "./page.ts"
 import { described, field, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
@@ -199,3 +200,18 @@ export const usageCsv = (
     },
   })
 }
+
+/** A `call` event. */
+export const callEventJson = ({ requestId, keyId, endpoint, record }: FinishedCall) => ({
+  request_id: requestId,
+  key_id: keyId,
+  model: record.model,
+  endpoint,
+  status: record.status,
+  input_tokens: record.tokens.input,
+  output_tokens: record.tokens.output,
+  cache_read_tokens: record.tokens.cacheRead,
+  cache_write_tokens: record.tokens.cacheWrite,
+  charge_micro: microToJson(record.charge),
+  duration_ms: record.durationMs,
+})

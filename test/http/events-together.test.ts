@@ -1,0 +1,27 @@
+import { expect, test } from "bun:test"
+import { serveEvents } from "./serve-events.ts"
+
+test("a balance is read once for all who listen, and what happens within a moment is written together", async () => {
+  const { state, events, server } = serveEvents(60_000)
+  const readers = await Promise.all(
+    Array.from({ length: 20 }, async () => (await fetch(new URL("/events", server.url))).body?.getReader()),
+  )
+  for (const reader of readers) await reader?.read()
+  expect(state.reads).toBe(20)
+  for (let each = 0; each < 50; each++) {
+    events.credited("acc_1", `top_${each}`)
+    await Bun.sleep(1)
+  }
+  for (const reader of readers) {
+    let [text, chunks] = ["", 0]
+    while (!text.includes("event: balance")) {
+      text += new TextDecoder().decode((await reader?.read())?.value)
+      chunks++
+    }
+    expect(text.match(/event: top-up/g)?.length).toBe(50)
+    expect(chunks).toBeLessThan(10)
+  }
+  expect(state.reads).toBe(21)
+  for (const reader of readers) await reader?.cancel()
+  await server.stop(true)
+})
