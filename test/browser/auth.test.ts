@@ -153,7 +153,7 @@ test("a page that needs a sign-in is there after it; an address of elsewhere is 
 test("a session that ended elsewhere leads to the sign-in with the next question", async () => {
   const person = await world.gateway.person()
   await using visit = await world.visit({ person })
-  await visit.open("/models")
+  await visit.open("/keys")
   await world.gateway.dashboard(person, "/auth/sign-out", { method: "POST" })
   // The page may ask by itself before, and then there is nothing to be clicked.
   visit.page
