@@ -34,10 +34,7 @@ import type { GatewayPorts } from "./ports.ts"
 import type { Seat } from "./member-selector.ts"
 import { type InputEstimate, windowOf } from "./input-estimate.ts"
 
-/**
- * What a call may come to for which the gateway searches (decisions §8): two searches a turn, of eight results each. One whose backend
- * searches is held for alike: what it finds is input that the prompt says nothing of.
- */
+/** What a call with web search may come to, whoever searches (decisions §8): two searches a turn, of eight results each. */
 export const SEARCH_LOOP: Loop = { turns: 5, addedTokens: 5_000 }
 
 type Ports = Pick<GatewayPorts, "actors" | "catalogue" | "clock" | "limits" | "admitted">
