@@ -38,6 +38,13 @@ beforeAll(async () => {
   await gateway.model({ format: "chat", model: "kapal-delapan", upstreams: eight })
   for (let place = 0; place < 12; place++)
     await say(world, (await gateway.key(await gateway.person(100_000))).key, "kapal-delapan")
+  // Written every few seconds; a page asks for hours once a minute.
+  await eventually(async () => {
+    const hours = await (await gateway.dashboard(world.operator, "/operator/backends/hours")).json()
+    expect(hours).toEqual({
+      data: expect.arrayContaining([expect.objectContaining({ first_token_p50_ms: expect.any(Number) })]),
+    })
+  })
 }, 120_000)
 afterAll(() => world[Symbol.asyncDispose]())
 
