@@ -134,6 +134,7 @@ function Modal({
       ref={element}
       className={`modal modal-${kind}`}
       aria-labelledby={titleId}
+      closedby={insistent ? "none" : undefined}
       onPointerDown={({ target }) => {
         pressBegan.current = target
       }}
@@ -142,7 +143,7 @@ function Modal({
         event.preventDefault()
         if (!insistent) onClose()
       }}
-      // The browser may close it without asking, as by a second Escape.
+      // A browser may close it without asking, as by a second Escape; one that does not know `closedby` does so with an insistent one too.
       onClose={() => {
         if (element.current?.open !== false) return
         if (insistent) show(element.current)
