@@ -80,10 +80,11 @@ const HOUR_MS = 60 * 60 * 1000
 export function usageSumStore(database: Database): UsageSumStore {
   return {
     async summarise(question, most) {
+      const keptSince = await readKeptSince(database)
       const rows = await database.run(
         (sql) => sql<SumRow[]>`
           select ${named(sql, question)}, ${summed(sql)}
-          from (${partsOf(sql, question, question.groupBy, question.splitBy)}) parts
+          from (${partsOf(sql, question, keptSince, question.groupBy, question.splitBy)}) parts
           group by 1, 2 having sum(calls) > 0 order by 1, 2 limit ${most ?? null}::bigint`,
         once,
       )
@@ -91,8 +92,9 @@ export function usageSumStore(database: Database): UsageSumStore {
     },
 
     async total(range) {
+      const keptSince = await readKeptSince(database)
       const [row] = await database.run(
-        (sql) => sql<TotalRow[]>`select ${summed(sql)} from (${partsOf(sql, range)}) parts`,
+        (sql) => sql<TotalRow[]>`select ${summed(sql)} from (${partsOf(sql, range, keptSince)}) parts`,
         once,
       )
       if (row === undefined) throw new Error("a sum has one row")
@@ -134,36 +136,42 @@ export function wholeHoursOf(range: ZonedRange, groupBy?: UsageGroup, splitBy?: 
 }
 
 /** The range's whole hours, and its ends; all of it where days or hours are told apart that do not begin with an hour of UTC. */
-function partsOf(sql: Sql, range: ZonedRange, groupBy?: UsageGroup, splitBy?: UsageSplit) {
+function partsOf(sql: Sql, range: ZonedRange, keptSince: Date, groupBy?: UsageGroup, splitBy?: UsageSplit) {
   const { from, to } = range
   const whole = wholeHoursOf(range, groupBy, splitBy)
-  if (whole === undefined) return recordsOf(sql, range, from, to)
+  if (whole === undefined) return endsOf(sql, range, from, to, keptSince)
   const { first, last } = whole
   return sql`
     ${sumsOfHours(sql, whole)}
-    ${from < first ? sql`union all ${recordsOf(sql, range, from, first)}` : sql``}
-    ${last < to ? sql`union all ${recordsOf(sql, range, last, to)}` : sql``}`
+    ${from < first ? sql`union all ${endsOf(sql, range, from, first, keptSince)}` : sql``}
+    ${last < to ? sql`union all ${endsOf(sql, range, last, to, keptSince)}` : sql``}`
 }
 
-/** Found by their ids, as the account's index is. Of what is archived each hour is read that begins in the time. */
+/** Of what is archived each hour is read that begins in the time, of the rest the records. */
+function endsOf(sql: Sql, range: UsageRange, from: Date, to: Date, keptSince: Date) {
+  if (from >= keptSince) return recordsOf(sql, range, from, to)
+  const last = to < keptSince ? to : keptSince
+  const { accountId, only = {} } = range
+  const hours = { accountId, only, zone: undefined, withMonths: false, first: from, last, grouping: undefined }
+  return sql`${recordsOf(sql, range, last, to)} union all ${sumsOfHours(sql, hours)}`
+}
+
+/** Found by their ids, as the account's index is. */
 const recordsOf = (sql: Sql, range: UsageRange, from: Date, to: Date) => sql`
   select opened_at as at, model, key_id, endpoint, status, 1 as calls, case status when 'ok' then 1 else 0 end as ok, input_tokens, output_tokens, cache_read_tokens,
     cache_write_tokens, charge_micro, (cache_read_tokens > 0)::integer as cache_reads
   from usage u where ${callsOf(sql, range.accountId)}
     and ${fromCall(sql, sql`(select ${firstCallSince(sql, sql`${from}::timestamptz`)})`)} and ${beforeCall(sql, sql`(select first_call(${to}::timestamptz))`)}
-    and opened_at >= ${from} and opened_at >= ${keptSince(sql)} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}
-  union all ${sumsOfHours(sql, {
-    accountId: range.accountId,
-    zone: undefined,
-    withMonths: false,
-    first: from,
-    last: sql`least(${to}::timestamptz, ${keptSince(sql)})`,
-    only: range.only ?? {},
-    grouping: undefined,
-  })}`
+    and opened_at >= ${from} and opened_at < ${to} ${narrowed(sql, range.only ?? {})}`
 
 /** From when on all records are here. Those of the last archived calls may begin within the next month's first hour. */
-const keptSince = (sql: Sql) => sql`(select coalesce(max(until_at) + interval '1 hour', '-infinity') from archives)`
+async function readKeptSince(database: Database): Promise<Date> {
+  const [row] = await database.run(
+    (sql) => sql<{ since: Date | null }[]>`select max(until_at) + interval '1 hour' as since from archives`,
+    once,
+  )
+  return row?.since ?? new Date(0)
+}
 
 /** The first id that a call which began then may have. */
 export const firstCallSince = (sql: Sql, at: ReturnType<Sql>) =>
