@@ -173,11 +173,6 @@ function forEach(path: string, work: (path: string) => void): void {
   work(path)
 }
 
-/**
- * One process per data directory. The lock is SQLite's on an empty file: the kernel drops it with the process, however
- * that dies, so there is no stale lock to clear and no process id to mistake for another's.
- */
-
 /** This is root, and what it writes into the directory its user could not open. */
 export class OfAnotherUser extends Error {
   override readonly name = "OfAnotherUser"
@@ -191,6 +186,11 @@ export function mustNotBeAnothers(directory: string): void {
       `${directory} belongs to user ${owner}, who could not open what root writes there: run this as that user`,
     )
 }
+
+/**
+ * One process per data directory. The lock is SQLite's on an empty file: the kernel drops it with the process, however
+ * that dies, so there is no stale lock to clear and no process id to mistake for another's.
+ */
 
 /** Another process uses the directory, or this one does already. */
 export class DataDirectoryInUse extends Error {

@@ -15,7 +15,7 @@ const SHORTEST_MS = 3.5 * 24 * HOUR_MS
 /** By how much more than as many as are guessed to be needed are looked at. */
 const ATTEMPTS = [1, 4, 16]
 
-/** Accounts that are looked for one by one in what a part of a day has. */
+/** Accounts that are looked for one by one in a part of a day; of more the part is read, which takes less. */
 export const MOST_BY_KEY = 250
 
 /** Days that are summed in one round; the rest comes with the next ones. */
@@ -69,6 +69,9 @@ const FINAL = "case when profit_is_final(kind) then records else 0 end"
 const signed = (columns: readonly string[], of = "") =>
   columns.map((column) => `${of}sign * ${of}${column} as ${column}`).join(", ")
 
+/** As a condition that the planner makes no join of: it would look for each account in each part or hour by itself. */
+const isAmong = (sql: Sql, accounts: ReturnType<Sql>) => sql`coalesce(account_id in (${accounts}), false)`
+
 /** Whether all days whose sums accounts have are in those by models too: after an upgrade they are not for a while. */
 export async function areGrouped(database: Database): Promise<boolean> {
   const [row] = await database.run(
@@ -86,12 +89,9 @@ export async function areGrouped(database: Database): Promise<boolean> {
 export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly string[]) {
   const columnsOf = (calls: string) =>
     sql.unsafe(`account_id, model, member, sign * ${calls} as calls, ${signed(["records", ...COLUMNS])}`)
-  const chosen = sql`account_id = any (${sql.array([...ids])}::text[])`
-  // Of many accounts each would be looked for in each part by itself, which takes longer than to read the part.
-  const inPart =
-    ids.length > MOST_BY_KEY
-      ? sql`coalesce(account_id in (select unnest(${sql.array([...ids])}::text[])), false)`
-      : chosen
+  const all = sql`${sql.array([...ids])}::text[]`
+  const chosen = sql`account_id = any (${all})`
+  const inPart = ids.length > MOST_BY_KEY ? isAmong(sql, sql`select unnest(${all})`) : chosen
   return sql`(
     with pieces as materialized (
       select * from profit_account_pieces_1(${nextHour(from)}, ${nextHour(to)})
@@ -129,8 +129,7 @@ function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, with
     select d.* from pieces p cross join lateral (
       select account_id, ${columns} from profit_hours where hour = p.at and ${of} offset 0
     ) d where p.kind = 'hour' and ${only}`
-  /** As a condition that the planner makes no join of: it would read each account of each hour by itself. */
-  const isOf = (accounts: ReturnType<Sql>) => sql`coalesce(account_id in (select account_id from ${accounts}), false)`
+  const isOf = (accounts: ReturnType<Sql>) => isAmong(sql, sql`select account_id from ${accounts}`)
   /** Of each account `a` by itself, by its key, however many months and days there are. */
   const ofMonths = sql`months p cross join lateral (
     select p.sign, m.* from profit_account_months m where p.sign = 1 and m.month = p.first_day and m.account_id = a.account_id offset 0
