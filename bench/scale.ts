@@ -26,8 +26,8 @@ const SECONDS = Number(process.env["SECONDS"] ?? 4)
 const PARTS = (process.env["ONLY"] ?? "many,hot,distance,limit").split(",")
 /** Of one process: enough to use its share of the core up. */
 const CLIENTS = Number(process.env["CLIENTS"] ?? 64)
-/** What a gateway may use of the test core where several are compared, so that four of them have room on it. */
-const SHARE = Number(process.env["SHARE"] ?? 0.22)
+/** What a gateway may use of the test core where several are compared: four of them take two thirds of it, so that they have room beside what the kernel does there. */
+const SHARE = Number(process.env["SHARE"] ?? 0.16)
 const ROUNDS = Number(process.env["ROUNDS"] ?? 5)
 const COUNTS = [1, 2, 4]
 const BALANCE_RP = 100_000_000
