@@ -101,8 +101,15 @@ export interface ApiKeyStore {
 
 const once = { deadlineMs: 5_000, retry: true } as const
 
+/** Of a key that was just made: to look for its calls is most of reading it. */
+const noCalls = (sql: Sql) => sql`select null::text as key_id, null::timestamptz as at where false`
+
 export function apiKeyStore(database: Database, now: () => number = Date.now): ApiKeyStore {
-  const select = async (accountId: string, what: KeyName | KeyPage): Promise<readonly KeyRecord[]> => {
+  const select = async (
+    accountId: string,
+    what: KeyName | KeyPage,
+    calls = (sql: Sql) => lastCalls(sql, accountId, sql`array(select id from page)`),
+  ): Promise<readonly KeyRecord[]> => {
     const [days, at] = ["keyId" in what ? undefined : what.spentDays, now()]
     const rows = await database.run(
       (sql) => sql<KeyRow[]>`
@@ -110,7 +117,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
           select k.id from api_keys k
           where k.account_id = ${accountId} and ${"keyId" in what ? named(sql, what) : following(sql, accountId, what)}
         ), calls as materialized (
-          ${lastCalls(sql, accountId, sql`array(select id from page)`)}
+          ${calls(sql)}
         )
         select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
           k.spending_limit_micro, k.spending_period, k.fallback, k.shows_balance, k.replays_retries, k.breaker_ceiling_micro, k.breaker_stops,
@@ -166,7 +173,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
       const refusal = row?.refusal ?? undefined
       if (refusal !== undefined && refusal !== "made before") return refusal
       if (refusal === undefined && row?.taken === false) return "done before"
-      const made = await read({ accountId: key.accountId, keyId: key.id })
+      const [made] = await select(key.accountId, { accountId: key.accountId, keyId: key.id }, noCalls)
       if (made === undefined) throw new Error(`the key ${key.id} was made and is not there`)
       return made
     },
