@@ -33,32 +33,31 @@ export async function readTemplate(sql: Sql): Promise<Template> {
   return { schema: await schemaOf(sql), rows, sequences }
 }
 
-/** False: it cannot be made what it was. Nobody else may be connected. */
+/** False: it cannot be made what it was; rejects where it has grown. Nobody else may be connected. */
 export async function reset(sql: Sql, template: Template): Promise<boolean> {
   if ((await schemaOf(sql)) !== template.schema) return false
-  // The files of the tables alone: to look at every file of the database takes as long as all the rest.
-  const [size] = await sql.unsafe<{ bytes: number }[]>(
-    `select sum(pg_relation_size(oid))::float8 as bytes from ${TABLES}`,
-  )
-  if (size === undefined || size.bytes > LARGE_BYTES) return false
   await sql.unsafe("discard all")
   await sql.unsafe(`
     do $reset$
     declare
       template constant jsonb := ${literal(JSON.stringify(template.rows))};
-      "table" text;
+      "table" record;
       "rows" text;
+      room bigint := ${LARGE_BYTES};
     begin
       -- Some rows are guarded by triggers, which sleep meanwhile. To truncate takes a hundred times as long.
       set local session_replication_role = replica;
-      -- A table whose file is empty has no rows, and most have never had any: to ask each of them is most of the work.
-      for "table" in select ${TABLE_NAME} from ${TABLES} and (pg_relation_size(oid) > 0 or template ? ${TABLE_NAME}) loop
-        execute format('select json_agg(t)::text from %s t', "table") into "rows";
-        if "rows" is distinct from template ->> "table" then
-          execute format('delete from %s', "table");
-          if template ? "table" then
-            execute format('insert into %1$s overriding system value select * from json_populate_recordset(null::%1$s, $1)', "table")
-              using (template ->> "table")::json;
+      for "table" in select ${TABLE_NAME} as name, pg_relation_size(oid) as bytes from ${TABLES} loop
+        room := room - "table".bytes;
+        if room < 0 then raise exception 'the database has grown'; end if;
+        -- A table whose file is empty has no rows, and most have never had any: to ask each of them is most of the work.
+        continue when "table".bytes = 0 and not template ? "table".name;
+        execute format('select json_agg(t)::text from %s t', "table".name) into "rows";
+        if "rows" is distinct from template ->> "table".name then
+          execute format('delete from %s', "table".name);
+          if template ? "table".name then
+            execute format('insert into %1$s overriding system value select * from json_populate_recordset(null::%1$s, $1)', "table".name)
+              using (template ->> "table".name)::json;
           end if;
         end if;
       end loop;
@@ -76,7 +75,7 @@ const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
 async function schemaOf(sql: Sql): Promise<string> {
   const [found] = await sql<{ digest: string }[]>`
-    select md5(string_agg(line, e'\n' order by line)) as digest from (
+    select sum(hashtextextended(line, 0))::text as digest from (
       select concat_ws(' ', 'relation', oid, relname, reloptions, relpersistence, relrowsecurity)
         from pg_class where relnamespace = 'public'::regnamespace
       union all
