@@ -141,6 +141,19 @@ test("it is paged by a cursor, is the owner's alone, and is a file whose cells n
   expect((await gateway.dashboard(person, "/account/activity?cursor=x")).status).toBe(400)
 })
 
+test("a file has all of it, however much it is", async () => {
+  const person = await gateway.person()
+  await gateway.sql`
+    insert into account_events (account_id, action, subject, name, at)
+    select ${person.accountId}, 'key.created', 'key_x', 'n' || n, now() from generate_series(1, 20001) n`
+  const file = await (await gateway.dashboard(person, "/account/activity/export.csv")).text()
+  const names = file
+    .trimEnd()
+    .split("\r\n")
+    .map((line) => line.split(",")[6])
+  expect(names).toEqual(["name", ...Array.from({ length: 20_001 }, (_, n) => `n${20_001 - n}`), "", ""])
+})
+
 test("300 of a kind have rows of their own in a day; the rest is counted, and hides nothing of another kind", async () => {
   const person = await gateway.person()
   const { id } = await gateway.key(person)

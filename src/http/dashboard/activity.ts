@@ -6,7 +6,7 @@ import { SomePassword } from "../../accounts/fields.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AccountEvent, AccountEventStore } from "../../store/account-events.ts"
 import type { AllowanceStore } from "../../store/allowances.ts"
-import { csvAnswer, csvQuery, ID, pageJson, pageQuery, readPage } from "./page.ts"
+import { csvFile, csvQuery, filesAtOnce, ID, pageJson, pageQuery, readPage } from "./page.ts"
 import { described, field, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { type Authenticate, isSeen, signedInBy, withoutPath, clientInfoOf } from "./session.ts"
 
@@ -58,11 +58,10 @@ const Activity = Type.Object(
   { $id: "Activity" },
 )
 
-const MAX_IN_A_FILE = 20_000
-
 /** For the account's owner: sign-ins, keys, settings, and what operators did. */
 export const activityController = ({ events, authenticate }: ActivityDeps) => {
   const signedIn = signedInBy(authenticate)
+  const files = filesAtOnce()
   return new Elysia({ name: "dashboard/activity" })
     .get(
       ...signedIn(
@@ -100,13 +99,20 @@ export const activityController = ({ events, authenticate }: ActivityDeps) => {
           media: "text/csv",
         },
         async ({ session, query }) => {
-          const rows = await events.list(session.accountId, { before: undefined, limit: MAX_IN_A_FILE })
-          const lines = rows.map((row) => {
-            const { before, after, member, ...shown } = shownTo(session)(row)
-            const cells = { ...shown, member: member?.email ?? "", before: jsonCell(before), after: jsonCell(after) }
-            return columns.map((column) => String(cells[column] ?? ""))
+          const onEnd = files(session.accountId)
+          if (onEnd instanceof Failure) return onEnd
+          return await csvFile<AccountEvent>({
+            name: "loket-activity",
+            columns,
+            notation: query.lang,
+            cells(row) {
+              const { before, after, member, ...shown } = shownTo(session)(row)
+              const cells = { ...shown, member: member?.email ?? "", before: jsonCell(before), after: jsonCell(after) }
+              return columns.map((column) => String(cells[column] ?? ""))
+            },
+            read: ({ limit, after }) => events.list(session.accountId, { before: after?.id, limit }),
+            onEnd,
           })
-          return csvAnswer({ name: "loket-activity", rows: [columns, ...lines], notation: query.lang })
         },
       ),
     )

@@ -6,7 +6,7 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { type Micro, microToRupiah } from "../../../actors/money/micro.ts"
-import type { Failure } from "../../failure/failure.ts"
+import { Failure } from "../../failure/failure.ts"
 import { refused } from "../route.ts"
 import { field, oneOf } from "../shapes.ts"
 
@@ -156,6 +156,27 @@ export interface CsvFile<Row> {
   readonly stalledMs?: number | undefined
   /** Run once, when the file is over, however it ended. */
   readonly onEnd?: () => void
+}
+
+/** Of one account in one process. Each is open for as long as its reader takes. */
+const MAX_FILES = 4
+
+export const tooMany = () =>
+  new Failure("gateway.capacity", { message: "Too many questions of this account are being answered.", retryAfterS: 1 })
+
+/** Counts the files that are sent of each account: what is to be run at the end of another, or why there is none. */
+export function filesAtOnce(): (accountId: string) => Failure | (() => void) {
+  const files = new Map<string, number>()
+  return (accountId) => {
+    const underWay = files.get(accountId) ?? 0
+    if (underWay === MAX_FILES) return tooMany()
+    files.set(accountId, underWay + 1)
+    return () => {
+      const left = (files.get(accountId) ?? 1) - 1
+      if (left === 0) files.delete(accountId)
+      else files.set(accountId, left)
+    }
+  }
 }
 
 /** The first question of a file is a small one, so that its download begins at once also where rows are far from each other. */

@@ -18,7 +18,7 @@ import { turns } from "../../store/gate.ts"
 import type { SummaryQuestion, UsageSumStore, UsageTotal } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { described, field, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
-import { pageJson, readPage } from "./page.ts"
+import { filesAtOnce, pageJson, readPage, tooMany } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import {
   exportQuery,
@@ -45,8 +45,6 @@ export interface UsageDeps {
 /** Of one account in one process: a place of the database takes all others seconds to get where one account has many. */
 const READS_AT_ONCE = 2
 const MAX_READS = 100
-/** Of one account in one process. Each is open for as long as its reader takes. */
-const MAX_FILES = 4
 /** Of a summary: some twelve megabytes. */
 const MAX_SUMS = 50_000
 
@@ -90,9 +88,6 @@ const Summary = Type.Object({
   to: time,
 })
 
-const tooMany = () =>
-  new Failure("gateway.capacity", { message: "Too many questions of this account are being answered.", retryAfterS: 1 })
-
 const tooManySums = () =>
   new Failure("request.invalid", {
     message: `The summary has more than ${MAX_SUMS} rows; ask for a shorter time, or for days and not hours.`,
@@ -101,12 +96,7 @@ const tooManySums = () =>
 export const usageController = ({ usage, sums, firstTokens, authenticate, now = Date.now, stalledMs }: UsageDeps) => {
   const signedIn = signedInBy(authenticate)
   const inTurn = turns({ atOnce: READS_AT_ONCE, most: MAX_READS, refused: tooMany })
-  const files = new Map<string, number>()
-  const fileEnded = (accountId: string) => {
-    const left = (files.get(accountId) ?? 1) - 1
-    if (left === 0) files.delete(accountId)
-    else files.set(accountId, left)
-  }
+  const files = filesAtOnce()
   return new Elysia({ name: "dashboard/usage" })
     .get(
       ...signedIn(
@@ -213,11 +203,9 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
         async ({ session, query }) => {
           const filter = usageFilter(session, query)
           if (filter instanceof Failure) return filter
-          const { accountId } = session
-          const underWay = files.get(accountId) ?? 0
-          if (underWay === MAX_FILES) return tooMany()
-          files.set(accountId, underWay + 1)
-          return await usageCsv(usage, filter, { notation: query.lang, onEnd: () => fileEnded(accountId), stalledMs })
+          const onEnd = files(session.accountId)
+          if (onEnd instanceof Failure) return onEnd
+          return await usageCsv(usage, filter, { notation: query.lang, onEnd, stalledMs })
         },
       ),
     )

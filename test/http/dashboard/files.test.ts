@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { Elysia } from "elysia"
 import { Failure } from "../../../src/failure/failure.ts"
 import type { Outcome } from "../../../src/http/changes.ts"
+import { activityController } from "../../../src/http/dashboard/activity.ts"
 import { csvFile } from "../../../src/http/dashboard/page.ts"
 import { usageController } from "../../../src/http/dashboard/usage.ts"
 import { edge, edgeHandler } from "../../../src/http/edge.ts"
@@ -11,6 +12,7 @@ import { ownerSession } from "./session.ts"
 import { noTokens } from "../../../actors/money/price.ts"
 import { micro, zero } from "../../../actors/money/micro.ts"
 import { turns } from "../../../src/store/gate.ts"
+import type { AccountEvent } from "../../../src/store/account-events.ts"
 import type { UsageRow } from "../../../src/store/usage.ts"
 
 const refused = () => new Failure("gateway.capacity")
@@ -131,10 +133,30 @@ const row: UsageRow = {
   durationMs: 1,
 }
 
+const event: AccountEvent = {
+  id: 1n,
+  at: new Date(0),
+  action: "key.created",
+  actor: "owner",
+  member: undefined,
+  token: undefined,
+  subject: undefined,
+  name: undefined,
+  address: undefined,
+  userAgent: undefined,
+  before: null,
+  after: null,
+  more: 0,
+}
+
 const never = () => Promise.reject(new Error("not asked"))
 
-test("four files of one account are sent at once, and the next when one of them is over", async () => {
-  const app = new Elysia().use(edge).use(
+const authenticate = Object.assign(
+  (request: Request) => Promise.resolve(ownerSession(request.headers.get("x-who") ?? "")),
+  { changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) } },
+)
+const controllers = {
+  "/usage/export.csv": () =>
     usageController({
       usage: {
         list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => row)),
@@ -143,30 +165,38 @@ test("four files of one account are sent at once, and the next when one of them 
       },
       sums: { summarise: never, total: never, errors: never },
       firstTokens: never,
-      authenticate: Object.assign(
-        (request: Request) => Promise.resolve(ownerSession(request.headers.get("x-who") ?? "")),
-        {
-          changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
-        },
-      ),
+      authenticate,
       stalledMs: 60_000,
     }),
-  )
-  const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
-  const ask = async (who: string) =>
-    await handle(new Request("http://gateway/usage/export.csv", { headers: { "x-who": who } }), () => "")
-  const sent = await Promise.all(Array.from({ length: 4 }, () => ask("acc_1")))
-  expect(sent.map(({ status }) => status)).toEqual([200, 200, 200, 200])
-  const fifth = await ask("acc_1")
-  expect([fifth.status, fifth.headers.get("x-error-code"), fifth.headers.get("retry-after")]).toEqual([
-    429,
-    "gateway.capacity",
-    "1",
-  ])
-  const other = await ask("acc_2")
-  expect(other.status).toBe(200)
-  await sent[0]?.body?.cancel()
-  const next = await ask("acc_1")
-  expect(next.status).toBe(200)
-  for (const each of [...sent.slice(1), next, other]) await each.body?.cancel()
-})
+  "/account/activity/export.csv": () =>
+    activityController({
+      events: { list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => event)) },
+      authenticate,
+    }),
+}
+
+test.each(Object.entries(controllers))(
+  "four files of one account are sent at once, and the next when one of them is over (%s)",
+  async (path, controller) => {
+    const handle = edgeHandler(new Elysia().use(edge).use(controller()), {
+      log: createLog("error", () => {}),
+      now: Date.now,
+    })
+    const ask = async (who: string) =>
+      await handle(new Request(`http://gateway${path}`, { headers: { "x-who": who } }), () => "")
+    const sent = await Promise.all(Array.from({ length: 4 }, () => ask("acc_1")))
+    expect(sent.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+    const fifth = await ask("acc_1")
+    expect([fifth.status, fifth.headers.get("x-error-code"), fifth.headers.get("retry-after")]).toEqual([
+      429,
+      "gateway.capacity",
+      "1",
+    ])
+    const other = await ask("acc_2")
+    expect(other.status).toBe(200)
+    await sent[0]?.body?.cancel()
+    const next = await ask("acc_1")
+    expect(next.status).toBe(200)
+    for (const each of [...sent.slice(1), next, other]) await each.body?.cancel()
+  },
+)
