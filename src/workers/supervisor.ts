@@ -53,6 +53,7 @@ export class Supervisor {
   readonly #places: Place[] = []
   /** All that have not ended: also one that starts to replace another, and one that drains. */
   readonly #alive = new Set<WorkerProcess>()
+  readonly #allListen = Promise.withResolvers<void>()
   readonly #stopping = Promise.withResolvers<void>()
   #isStopping = false
   #replacing: Promise<void> | undefined
@@ -82,6 +83,7 @@ export class Supervisor {
       await Promise.all(rest.map(({ listening }) => listening))
       for (const [index, worker] of [first, ...rest].entries()) this.#give(index + 1, worker)
       this.#looks = every(this.#times.lookMs, () => this.#look())
+      this.#allListen.resolve()
       return url
     } catch (error) {
       await this.stop()
@@ -91,7 +93,7 @@ export class Supervisor {
 
   /**
    * Replaces the workers one after the other, each by one that takes calls already. One that does not start ends it: those that
-   * were not replaced yet stay. Asked again meanwhile, it begins anew afterwards; before all listen, it replaces nobody.
+   * were not replaced yet stay. Asked again meanwhile, it begins anew afterwards; before all listen, it waits until they do.
    */
   async replaceAll(): Promise<void> {
     this.#replaceAgain = this.#replacing !== undefined
@@ -216,6 +218,7 @@ export class Supervisor {
   }
 
   async #replaceEach(): Promise<void> {
+    await Promise.race([this.#allListen.promise, this.#stopping.promise])
     for (const place of this.#places) {
       if (this.#isStopping) return
       let fresh: WorkerProcess | undefined

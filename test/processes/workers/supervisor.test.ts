@@ -114,6 +114,23 @@ test("one that cannot start again is tried until it can", async () => {
   await until(() => started().length === 3)
 })
 
+test("who asks for others before all listen gets them when they do, and nobody where they never do", async () => {
+  const { supervisor, log, started, pids } = supervise(2)
+  const replaced = supervisor.replaceAll()
+  await supervisor.start()
+  const first = pids()
+  await replaced
+  expect(started().map(({ worker }) => worker)).toEqual([1, 2, 1, 2])
+  expect(first.filter(isAlive)).toEqual([])
+
+  writeFileSync(broken, "")
+  const never = supervise(2)
+  const asked = never.supervisor.replaceAll()
+  expect(await never.supervisor.start().catch(() => "ended")).toBe("ended")
+  await asked
+  expect([never.log, log.filter(({ event }) => event === "worker not replaced")]).toEqual([[], []])
+})
+
 test("a program that is not there for a while leaves no place empty, and the old ones stay", async () => {
   const program = join(directory, "program")
   symlinkSync(process.execPath, program)
