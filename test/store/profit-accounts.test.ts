@@ -8,7 +8,7 @@ import {
   sumProfitAccounts,
   sumsOfModels,
 } from "../../src/store/operator/profit-accounts.ts"
-import { type ProfitRow, readProfit } from "../../src/store/operator/profit.ts"
+import { type ProfitRow, readProfit, readProfitRows } from "../../src/store/operator/profit.ts"
 import { sumProfitParts } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
@@ -25,8 +25,9 @@ const hoursOf = (sql: Sql, seed: number) => sql`
   select '2026-02-17T00:00:00Z'::timestamptz + n * interval '1 hour', 'acc_' || lpad(a::text, 2, '0'), 'm-' || n % 3, 'p/k/' || n % 2, k,
     case when a = 39 then 0 else 1 + n % 3 end, n, a, 7, 9, n * 1000 + a, n % 5,
     case when a % 7 = 6 or a = 39 then 0 else (drawn % 50) * 900 + a % 3 end, n % 4, n % 2, n % 4, n * (n % 4)
-  from generate_series(0, ${DAYS * 24 - 1}) n, generate_series(0, ${ACCOUNTS - 1}) a, unnest(array['ok', 'retry', 'fallback_429']) k,
-    lateral (select abs(hashtext(concat(n, ' ', a, ' ', k, ' ', ${seed}::text))) as drawn) d
+  from generate_series(0, ${DAYS * 24 - 1}) n, generate_series(0, ${ACCOUNTS - 1}) a,
+    unnest(array['ok', 'retry', 'fallback_429']) with ordinality kinds (k, kind),
+    lateral (select abs(hashint8extended((n * ${ACCOUNTS} + a) * 4 + kind, ${seed}) % 2147483647) as drawn) d
   where drawn % (3 + a * a) = 0 and (a % 5 <> 3 or n / 24 between a and a + 25) and n / 24 <> 50`
 
 const CLAIMS = [
@@ -66,14 +67,14 @@ interface Told {
 }
 
 /** As the hours have it. */
-const hourly = async (sql: Sql, from: Date, to: Date, limit: number) =>
+const hourly = async (sql: Sql, from: Date, to: Date) =>
   [
     ...(await sql<Told[]>`
     select account_id as name, sum(records)::int as records, coalesce(sum(records) filter (where kind = 'ok'), 0)::int as calls, sum(charge_micro)::text as revenue,
       sum(cost_micro)::text as cost, sum(estimated_micro)::text as estimated, sum(unknown)::int as unknown, sum(absorbed_micro)::text as absorbed,
       sum(under)::int as under, sum(under_micro)::text as under_micro
     from profit_hours where hour >= ${from} and hour < ${to} group by 1 having sum(records) > 0
-    order by sum(cost_micro) desc, 1 limit ${limit}`),
+    order by sum(cost_micro) desc, 1`),
   ].map((row) => ({ ...row }))
 
 /** What accounts are divided into, and what is divided into accounts. */
@@ -97,7 +98,31 @@ const hourlyPairs = async (sql: Sql, from: Date, to: Date, { groupBy, splitBy }:
     from profit_hours where hour >= $1 and hour < $2 group by 1, 2 having sum(records) > 0 order by sum(cost_micro) desc, 1, 2`,
     [from, to],
   )
-  return rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`))
+  return rows.map(lineOf)
+}
+
+/** Each column by its name. */
+const lineOf = (row: object): string =>
+  Object.entries(row)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(", ")
+
+/** What all hours have in them, as one number. */
+const contentsOf = async (sql: Sql) => {
+  const [row] = await sql<{ contents: string }[]>`
+    select concat_ws(' ', count(*), sum(hash_record_extended(h, 0)), sum(hash_record_extended(h, 1))) as contents from profit_hours h`
+  return row?.contents ?? ""
+}
+
+/** What the hours say of a time is asked of them once: most that is tried changes sums alone. */
+const remembered = new Map<string, { costliest: Told[]; pairs: string[] }>()
+const expectedOf = async (sql: Sql, contents: string, from: Date, to: Date, halves: (typeof PARTS)[number]) => {
+  const key = JSON.stringify([contents, from, to, halves])
+  const known = remembered.get(key)
+  if (known !== undefined) return known
+  const [costliest, pairs] = await Promise.all([hourly(sql, from, to), hourlyPairs(sql, from, to, halves)])
+  remembered.set(key, { costliest, pairs })
+  return { costliest, pairs }
 }
 
 const told = async ({ db }: TestDatabase, from: Date, to: Date, limit: number) =>
@@ -134,50 +159,37 @@ const drawn = sample(
 
 const toldRightly = async (target: TestDatabase) => {
   const answered = { exactly: 0, beside: 0 }
+  const contents = await contentsOf(target.sql)
   for (const [first, last, limit] of [
     ...asked,
     ...drawn.map(([first, hours, limit]) => [first, first + hours, limit] as const),
   ]) {
     const [from, to] = [at(first), at(last)]
+    const halves = PARTS[(first + limit) % PARTS.length] ?? PARTS[0]
+    const { costliest, pairs } = await expectedOf(target.sql, contents, from, to, halves)
     const rows = await told(target, from, to, limit)
     if (rows === undefined) answered.beside++
     else {
       answered.exactly++
-      expect([first, last, limit, rows]).toEqual([first, last, limit, await hourly(target.sql, from, to, limit)])
+      expect([first, last, limit, rows]).toEqual([first, last, limit, costliest.slice(0, limit)])
     }
-    const profit = await readProfit(target.db, {
-      from,
-      to,
-      timeZone: "UTC",
-      groupBy: "account",
-      splitBy: undefined,
-      limit,
-    })
-    const [costliest, one] = await Promise.all([
-      hourly(target.sql, from, to, limit),
-      hourly(target.sql, from, to, limit + 1),
-    ])
+    const question = { from, to, timeZone: "UTC", groupBy: "account", splitBy: undefined, limit } as const
+    const profit = await readProfit(target.db, question)
     expect(profit.rows.map(({ group, costMicro }) => [group, String(costMicro)])).toEqual(
-      costliest.map(({ name, cost }) => [name ?? "", cost]),
+      costliest.slice(0, limit).map(({ name, cost }) => [name ?? "", cost]),
     )
-    expect(profit.truncated).toBe(one.length > limit)
-    const halves = PARTS[(first + limit) % PARTS.length] ?? PARTS[0]
-    const parts = await readProfit(target.db, { from, to, timeZone: "UTC", ...halves, limit })
-    const pairs = await hourlyPairs(target.sql, from, to, halves)
-    expect([
-      halves,
-      first,
-      last,
-      parts.rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`)),
-    ]).toEqual([halves, first, last, pairs.slice(0, limit)])
+    expect(profit.truncated).toBe(costliest.length > limit)
+    expect(String(profit.total.costMicro)).toBe(String(costliest.reduce((sum, { cost }) => sum + BigInt(cost), 0n)))
+    // What all calls came to is the same, whatever they are divided into: it is asked for once.
+    const parts = await readProfitRows(target.db, { ...question, ...halves })
+    expect([halves, first, last, parts.rows.map(lineOf)]).toEqual([halves, first, last, pairs.slice(0, limit)])
     expect(parts.truncated).toBe(pairs.length > limit)
     // A file's: all accounts, of some days after each other.
-    const all = { from, to, timeZone: "UTC", limit: 1_000 } as const
-    const whole = await readProfit(target.db, { ...all, groupBy: "account", splitBy: undefined })
+    const whole = await readProfitRows(target.db, { ...question, limit: 1_000 })
     expect([first, last, whole.rows.map((row) => Object.values(row).map(String))]).toEqual([
       first,
       last,
-      (await hourly(target.sql, from, to, 1_000)).map((row) =>
+      costliest.map((row) =>
         [
           row.name,
           undefined,
@@ -192,12 +204,8 @@ const toldRightly = async (target: TestDatabase) => {
         ].map(String),
       ),
     ])
-    const divided = await readProfit(target.db, { ...all, limit: 100_000, ...halves })
-    expect([
-      first,
-      last,
-      divided.rows.map((row) => Object.entries(row).map(([name, value]) => `${name} ${value}`)),
-    ]).toEqual([first, last, pairs])
+    const divided = await readProfitRows(target.db, { ...question, ...halves, limit: 100_000 })
+    expect([first, last, divided.rows.map(lineOf)]).toEqual([first, last, pairs])
   }
   return answered
 }

@@ -220,3 +220,13 @@ function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, with
     from judged j left join told t on true ${withSums ? sql`left join rows r on r.name = t.account_id` : sql``}
     order by t.cost desc, t.account_id`
 }
+
+/** The addresses of accounts, by their ids. */
+export async function readEmails(database: Database, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
+  if (ids.length === 0) return new Map()
+  const rows = await database.run(
+    (sql) => sql<{ id: string; email: string }[]>`select id, email from accounts where id = any (${[...ids]}::text[])`,
+    patient,
+  )
+  return new Map(rows.map(({ id, email }) => [id, email]))
+}

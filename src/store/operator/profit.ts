@@ -75,11 +75,7 @@ const LEAK_OF = `case when kind = 'usage_missing' then 'usage_missing' when kind
   when kind = 'billing_error' then 'voided' end`
 
 export async function readProfit(database: Database, question: ProfitQuestion): Promise<ProfitSums> {
-  const { groupBy, splitBy, limit } = question
-  const [rows, totals] = await Promise.all([
-    groupBy === "day" && splitBy === "account" ? readDayByDay(database, question) : readRows(database, question),
-    readTotals(database, question),
-  ])
+  const [page, totals] = await Promise.all([readProfitRows(database, question), readTotals(database, question)])
   const total = totals.find(({ name }) => name === "total")
   if (total === undefined) throw new Error("a sum has one row")
   const leak = (of: string): Leak => {
@@ -87,12 +83,7 @@ export async function readProfit(database: Database, question: ProfitQuestion): 
     return { records: row?.records ?? 0, costMicro: micro(row?.cost ?? 0n) }
   }
   return {
-    rows: rows.slice(0, limit).map((row) => ({
-      group: row.name ?? "",
-      split: splitBy === undefined ? undefined : (row.split ?? undefined),
-      ...toProfit(row),
-    })),
-    truncated: rows.length > limit,
+    ...page,
     total: toProfit(total),
     leaks: {
       usage_missing: leak("usage_missing"),
@@ -102,6 +93,24 @@ export async function readProfit(database: Database, question: ProfitQuestion): 
       searches: leak("searches"),
       voided: leak("voided"),
     },
+  }
+}
+
+/** Without what all calls came to together. */
+export async function readProfitRows(
+  database: Database,
+  question: ProfitQuestion,
+): Promise<Pick<ProfitSums, "rows" | "truncated">> {
+  const { groupBy, splitBy, limit } = question
+  const isDayByDay = groupBy === "day" && splitBy === "account"
+  const rows = isDayByDay ? await readDayByDay(database, question) : await readRows(database, question)
+  return {
+    rows: rows.slice(0, limit).map((row) => ({
+      group: row.name ?? "",
+      split: splitBy === undefined ? undefined : (row.split ?? undefined),
+      ...toProfit(row),
+    })),
+    truncated: rows.length > limit,
   }
 }
 
@@ -260,16 +269,6 @@ export async function readUnder(database: Database, period: ProfitPeriod): Promi
       group by 1, 2 order by 4 desc, 1, 2 limit ${MOST_UNDER}`,
     patient,
   )
-}
-
-/** The addresses of accounts, by their ids. */
-export async function readEmails(database: Database, ids: readonly string[]): Promise<ReadonlyMap<string, string>> {
-  if (ids.length === 0) return new Map()
-  const rows = await database.run(
-    (sql) => sql<{ id: string; email: string }[]>`select id, email from accounts where id = any (${[...ids]}::text[])`,
-    patient,
-  )
-  return new Map(rows.map(({ id, email }) => [id, email]))
 }
 
 const columns = { model: "model", member: "member", account: "account_id" } as const
