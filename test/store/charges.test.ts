@@ -1,5 +1,5 @@
 /** What calls are charged, in its table: what was charged before there was one stays where it is, and nothing is charged or taken back twice. */
-import { afterEach, beforeEach, expect, test } from "bun:test"
+import { afterEach, expect, test } from "bun:test"
 import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { claimsSince } from "../../src/reconciliation/claims-since.ts"
@@ -11,17 +11,19 @@ import { migrations } from "../../src/store/migrations/index.ts"
 import { accountViews } from "../../src/store/operator/accounts.ts"
 import { proofPoint, prove, reconciliationStore } from "../../src/store/reconciliations.ts"
 import { Books, voidOf } from "../money/books.ts"
-import { directConnection, onPostgres, openPlace, type Place, type TestDatabase } from "./harness.ts"
+import { directConnection, onPostgres, openPlace, openTestDatabase, type TestDatabase } from "./harness.ts"
 
 const BEFORE = migrations.filter(({ name }) => name < "0089")
 const BEFORE_RECORDS = migrations.filter(({ name }) => name < "0096")
 const HOUR_MS = 3_600_000
 
-let place: Place
 let target: TestDatabase
 let close: () => Promise<void>
-beforeEach(async () => {
-  place = await openPlace(BEFORE)
+afterEach(() => close())
+
+/** As it was before there was the table. */
+const openBefore = async () => {
+  const place = await openPlace(BEFORE)
   const db = openDatabase({ url: place.url, connections: 2 })
   const direct = directConnection(place.url)
   close = async () => {
@@ -30,8 +32,12 @@ beforeEach(async () => {
     await place.remove()
   }
   target = { url: place.url, db, sql: direct.sql, close, [Symbol.asyncDispose]: close }
-})
-afterEach(() => close())
+}
+/** With all migrations, which found no calls. */
+const openMigrated = async () => {
+  target = await openTestDatabase({ connections: 2 })
+  close = () => target.close()
+}
 
 /** What is booked of calls, and in which table. */
 const booked = async () => {
@@ -64,6 +70,7 @@ const goesOn = async (now: number, everything = false) => {
 }
 
 test("through the migration calls are charged, taken back and sent again once, and the next proof goes on from the one before", async () => {
+  await openBefore()
   const now = Date.now()
   const books = await Books.open(target)
   const customer = await books.customer(3_000_000n)
@@ -82,7 +89,7 @@ test("through the migration calls are charged, taken back and sent again once, a
   await commit(between)
   const before = [...(await rowsBefore())]
 
-  await migrate(place.url)
+  await migrate(target.url)
   expect([...(await rowsBefore())]).toEqual(before)
   const late = call(now - 20 * HOUR_MS)
   const [fresh, taken] = [call(now), call(now + 1, { absorbed: 3_000n })]
@@ -127,7 +134,7 @@ test("through the migration calls are charged, taken back and sent again once, a
 })
 
 test("without calls before records are charges from the beginning, and what comes late or is taken back is in the next proof", async () => {
-  await migrate(place.url)
+  await openMigrated()
   const now = Date.now()
   const books = await Books.open(target)
   const customer = await books.customer(3_000_000n)
@@ -170,8 +177,9 @@ test("without calls before records are charges from the beginning, and what come
 })
 
 test("where there were calls records are charges from a coming month on, and calls on both sides of it are charged and taken back once", async () => {
+  await openBefore()
   const now = Date.now()
-  await migrate(place.url, BEFORE_RECORDS)
+  await migrate(target.url, BEFORE_RECORDS)
   const books = await Books.open(target)
   const customer = await books.customer(5_000_000n)
   const call = (atMs: number, more: { absorbed?: bigint } = {}) => {
@@ -184,7 +192,7 @@ test("where there were calls records are charges from a coming month on, and cal
   const old = [now - 30 * HOUR_MS, now - 29 * HOUR_MS].map((at) => call(at))
   await commit(...old)
   expect(await prove(target.sql, await proofPoint(target.sql, firstRequestId, now - 20 * HOUR_MS), true)).toBe(true)
-  await migrate(place.url)
+  await migrate(target.url)
   const [end] = await target.sql<{ at: Date; is_month: boolean }[]>`
     select call_at(until_call) as at, call_at(until_call) = date_trunc('month', call_at(until_call), 'UTC') as is_month from charges_end`
   expect(end?.is_month).toBe(true)
@@ -226,7 +234,7 @@ test("where there were calls records are charges from a coming month on, and cal
 })
 
 test("what a record was charged is never changed, nor is the record removed; what is taken back is written", async () => {
-  await migrate(place.url)
+  await openMigrated()
   const books = await Books.open(target)
   const customer = await books.customer()
   const charged = books.settlement(customer)
@@ -260,12 +268,13 @@ test("what a record was charged is never changed, nor is the record removed; wha
 test.if(onPostgres)(
   "a batch that was being booked as before, while the schema came, is booked once when it is sent again",
   async () => {
-    await migrate(place.url, BEFORE_RECORDS)
+    await openBefore()
+    await migrate(target.url, BEFORE_RECORDS)
     const books = await Books.open(target)
     const customer = await books.customer()
     const call = books.settlement(customer)
     const migration = migrations.find(({ name }) => name.startsWith("0096"))
-    const migrating = directConnection(place.url)
+    const migrating = directConnection(target.url)
     try {
       await migrating.sql`begin`
       await migrating.sql`lock table usage in share row exclusive mode`
@@ -284,7 +293,7 @@ test.if(onPostgres)(
     } finally {
       await migrating.end()
     }
-    await migrate(place.url)
+    await migrate(target.url)
     await books.commit(customer.processId, { settlements: [call] })
     expect(await booked()).toEqual([`charge:${call.opening.requestId} 200000 in records`])
     await agrees()
@@ -292,10 +301,11 @@ test.if(onPostgres)(
 )
 
 test("a reconciliation that began before the migration freezes nobody, and one that begins after it does", async () => {
+  await openBefore()
   const store = reconciliationStore(target.db)
   const accounts = accountStore(target.db)
   const [older] = await target.sql<{ id: bigint }[]>`insert into reconciliations default values returning id`
-  await migrate(place.url)
+  await migrate(target.url)
   const books = await Books.open(target)
   const { accountId, processId } = await books.customer()
   const frozen = async () => {
@@ -324,12 +334,13 @@ test("a reconciliation that began before the migration freezes nobody, and one t
 
 /** As in a database that had calls before: records are charges from a coming month on. */
 const migrateWithCalls = async () => {
-  await migrate(place.url, BEFORE_RECORDS)
+  await migrate(target.url, BEFORE_RECORDS)
   await target.sql`insert into charges (request_id, account_id, amount_micro) values (${newRequestId(1)}, 'acc_0', 1)`
-  await migrate(place.url)
+  await migrate(target.url)
 }
 
 test("a charge is never changed or removed, and is of one call", async () => {
+  await openBefore()
   await migrateWithCalls()
   const insert = () =>
     target.sql`insert into charges (request_id, account_id, amount_micro) values (${newId}, 'acc_1', 5)`
@@ -358,17 +369,19 @@ const bounds = async (table: string) => {
 }
 
 test("charges have the months that records have, until records are charges", async () => {
-  await migrate(place.url, BEFORE_RECORDS)
+  await openBefore()
+  await migrate(target.url, BEFORE_RECORDS)
   expect(await bounds("charges")).toEqual(await bounds("usage"))
   expect((await bounds("charges")).length).toBeGreaterThanOrEqual(6)
   const last = (await bounds("usage")).at(-3)?.split(" ")[0]
   await target.sql.unsafe(`drop table charges${last}`)
-  await migrate(place.url)
+  await migrate(target.url)
   await target.sql.unsafe(`drop table usage${last}`)
   expect(await target.sql`select make_months_1() as made`).toMatchObject([{ made: [`usage${last}`] }])
 })
 
 test("a transfer's time of a charge is that of its call", async () => {
+  await openBefore()
   await migrateWithCalls()
   const at = Date.parse("2026-11-23T16:00:01.234Z")
   await target.sql`insert into charges (request_id, account_id, amount_micro) values (${newRequestId(at)}, 'acc_1', 5)`
@@ -377,12 +390,13 @@ test("a transfer's time of a charge is that of its call", async () => {
 })
 
 test.if(onPostgres)("who may add transfers, and change none, may do the same with charges", async () => {
+  await openBefore()
   const role = `loket_charges_${process.pid}`
   const { sql } = target
   await sql.unsafe(`create role ${role}; grant select, insert on transfers to ${role};
     alter default privileges in schema public grant select, insert, update, delete on tables to ${role}`)
   try {
-    await migrate(place.url)
+    await migrate(target.url)
     const may = await sql<{ name: string; rights: string[] }[]>`
       select c.relname::text as name, array(select r from unnest(array['select', 'insert', 'update', 'delete', 'truncate']) r
         where has_table_privilege(${role}, c.oid, r)) as rights
@@ -402,7 +416,7 @@ test.if(onPostgres)("who may add transfers, and change none, may do the same wit
 })
 
 test("a page of the ledger has the right balance wherever it begins, whether or not days and months are summed", async () => {
-  await migrate(place.url)
+  await openMigrated()
   let drawn = 17
   const random = () => (drawn = (drawn * 16_807) % 2_147_483_647) / 2_147_483_647
   const books = await Books.open(target)
