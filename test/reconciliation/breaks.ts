@@ -63,6 +63,22 @@ async function madeRun({ sql, victim }: BrokenBooks, { budget, spent }: { budget
   await sql`insert into key_spend (key_id, period, period_start, spent_micro) values ('run_1', 'total', 'epoch', ${spent})`
 }
 
+interface Guard {
+  readonly table: string
+  readonly trigger: string
+}
+
+/** Does what the trigger keeps others from. Afterwards it is as it was, so that the database is of use to the next test. */
+export async function withoutTrigger(
+  sql: Sql,
+  { table, trigger }: Guard,
+  work: () => PromiseLike<unknown>,
+): Promise<void> {
+  await sql.unsafe(`alter table ${table} disable trigger ${trigger}`)
+  await work()
+  await sql.unsafe(`alter table ${table} enable trigger ${trigger}`)
+}
+
 export const breaks: readonly Break[] = [
   {
     claim: "a balance is the sum of its transfers",
@@ -83,8 +99,12 @@ export const breaks: readonly Break[] = [
   {
     claim: "a balance is the sum of its transfers",
     by: async ({ sql, victim }) => {
-      await sql`alter table usage disable trigger usage_charge_is_final`
-      await sql`update usage set charge_micro = charge_micro + 7 where request_id = ${victim.requestId} and charge_micro > 0`
+      await withoutTrigger(
+        sql,
+        { table: "usage", trigger: "usage_charge_is_final" },
+        () =>
+          sql`update usage set charge_micro = charge_micro + 7 where request_id = ${victim.requestId} and charge_micro > 0`,
+      )
     },
     about: "victim",
     figures: { posted_micro: "10000800000", of_transfers_micro: "10000799993" },
@@ -92,8 +112,11 @@ export const breaks: readonly Break[] = [
   {
     claim: "a balance is the sum of its transfers",
     by: async ({ sql, victim }) => {
-      await sql`alter table usage disable trigger usage_charge_is_kept`
-      await sql`delete from usage where request_id = ${victim.requestId}`
+      await withoutTrigger(
+        sql,
+        { table: "usage", trigger: "usage_charge_is_kept" },
+        () => sql`delete from usage where request_id = ${victim.requestId}`,
+      )
     },
     about: "victim",
     figures: { posted_micro: "10000800000", of_transfers_micro: "10001000000" },
@@ -141,8 +164,11 @@ export const breaks: readonly Break[] = [
     claim: "the transfers of a call are its charge and what the house absorbed of it",
     by: async ({ sql, victim }) => {
       await chargedApart(sql)
-      await sql`alter table charges disable trigger charges_are_final`
-      await sql`delete from charges where request_id = ${victim.requestId}`
+      await withoutTrigger(
+        sql,
+        { table: "charges", trigger: "charges_are_final" },
+        () => sql`delete from charges where request_id = ${victim.requestId}`,
+      )
     },
     about: "victim",
     figures: { charge_booked_micro: null, charge_recorded_micro: "200000" },
@@ -151,8 +177,11 @@ export const breaks: readonly Break[] = [
     claim: "the transfers of a call are its charge and what the house absorbed of it",
     by: async ({ sql, victim }) => {
       await chargedApart(sql)
-      await sql`alter table charges disable trigger charges_are_final`
-      await sql`update charges set amount_micro = 199999 where request_id = ${victim.requestId}`
+      await withoutTrigger(
+        sql,
+        { table: "charges", trigger: "charges_are_final" },
+        () => sql`update charges set amount_micro = 199999 where request_id = ${victim.requestId}`,
+      )
     },
     about: "victim",
     figures: { charge_booked_micro: "199999", charge_recorded_micro: "200000" },
@@ -206,8 +235,11 @@ export const breaks: readonly Break[] = [
     claim: "a charge goes from its own account to revenue, and is taken back the same way",
     by: async ({ sql, victim, bystander }) => {
       await chargedApart(sql)
-      await sql`alter table charges disable trigger charges_are_final`
-      await sql`update charges set account_id = ${bystander.accountId} where request_id = ${victim.requestId}`
+      await withoutTrigger(
+        sql,
+        { table: "charges", trigger: "charges_are_final" },
+        () => sql`update charges set account_id = ${bystander.accountId} where request_id = ${victim.requestId}`,
+      )
     },
     about: "victim",
     figures: { kind: "charge", credit_account: "house:revenue", amount_micro: "200000" },
@@ -242,8 +274,11 @@ export const breaks: readonly Break[] = [
   {
     claim: "a call has one final record",
     by: async ({ sql, victim }) => {
-      await sql`alter table usage disable trigger usage_charge_is_final`
-      await sql`update usage set part = 7 where request_id = ${victim.requestId} and part = 0`
+      await withoutTrigger(
+        sql,
+        { table: "usage", trigger: "usage_charge_is_final" },
+        () => sql`update usage set part = 7 where request_id = ${victim.requestId} and part = 0`,
+      )
     },
     about: "victim",
     figures: { final_records: "0" },

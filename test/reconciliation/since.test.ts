@@ -7,7 +7,7 @@ import { accountStore } from "../../src/store/accounts.ts"
 import { type Proof, proofPoint, prove, reconciliationStore } from "../../src/store/reconciliations.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { directConnection } from "../store/harness.ts"
-import { breaks } from "./breaks.ts"
+import { breaks, withoutTrigger } from "./breaks.ts"
 import { type BrokenBooks, openBooks } from "./world.ts"
 
 const HOUR_MS = 3_600_000
@@ -142,8 +142,12 @@ describe("of calls that were proven, and others", () => {
     const old = call(now - 10 * HOUR_MS)
     await book(old)
     await run(now + 2 * HOUR_MS)
-    await world.sql`alter table usage disable trigger usage_charge_is_final`
-    await world.sql`update usage set account_id = ${world.bystander.accountId} where request_id = ${old.opening.requestId}`
+    await withoutTrigger(
+      world.sql,
+      { table: "usage", trigger: "usage_charge_is_final" },
+      () =>
+        world.sql`update usage set account_id = ${world.bystander.accountId} where request_id = ${old.opening.requestId}`,
+    )
     // Who changes it knows nothing of changes that are told of.
     await world.sql`delete from call_changes`
     const names = ["a balance is the sum of its transfers", "a record is of its key's account"]
