@@ -4,7 +4,7 @@ import { reconcileBooks } from "../../src/reconcile.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { Books } from "../money/books.ts"
-import { openTestDatabase } from "../store/harness.ts"
+import { openTestDatabase, type TestDatabase } from "../store/harness.ts"
 
 export interface Report {
   readonly reconciliation: number
@@ -19,8 +19,9 @@ export interface Report {
   }[]
 }
 
-export async function openBooks() {
-  const target = await openTestDatabase()
+/** In an empty database, which they close. */
+export async function openBooks(empty?: TestDatabase) {
+  const target = empty ?? (await openTestDatabase())
   const { sql, db } = target
   const books = await Books.open(target)
   const topUps = topUpStore(db)

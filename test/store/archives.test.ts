@@ -1,5 +1,5 @@
 /** Old months in files: each call is found as before, and the books are compared as before, whenever the archiving was killed. */
-import { afterEach, beforeEach, expect, test } from "bun:test"
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -8,38 +8,58 @@ import { archiveMonth, archivesIn, damagedArchives, monthsBefore, obstacle } fro
 import { usageCsv } from "../../src/http/dashboard/usage-rows.ts"
 import { accountViews, type TransferRow } from "../../src/store/operator/accounts.ts"
 import { personalExport } from "../../src/store/personal-export.ts"
+import type { Sql } from "../../src/store/sql.ts"
 import { usageStore } from "../../src/store/usage.ts"
 import { loket } from "../command/loket.ts"
 import { voidOf } from "../money/books.ts"
 import { type BrokenBooks, openBooks } from "../reconciliation/world.ts"
-import { directConnection, onPostgres } from "./harness.ts"
+import { directConnection, onPostgres, openPlace, openTestDatabase, type Place } from "./harness.ts"
+import { readTemplate, reset, schemaOf, type Template } from "./reset.ts"
 
 const at = (time: string): number => Date.parse(`${time}Z`)
 const idAt = (time: string, suffix = "a"): string => firstRequestId(at(time)) + suffix.padEnd(18, "0")
 const BEFORE = firstRequestId(at("2026-07-01"))
 const MANY = 2_500
 
+/** All tests have this one, because no other test has any use for a database whose months are others. */
+let place: Place
+let unused: Template
+/** Where the months begin that a new database has. */
+let until: string
 let world: BrokenBooks
 let directory: string
+beforeAll(async () => {
+  place = await openPlace()
+  await using target = await openTestDatabase({ place })
+  unused = await readTemplate(target.sql)
+  const [now] = await target.sql<{ until: string }[]>`
+    select substring(pg_get_expr(relpartbound, oid) from 'TO \\(''([^'']*)''') as until from pg_class where oid = 'usage_before'::regclass`
+  until = now!.until
+})
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), "loket-archives-"))
-  world = await openBooks()
-  // As if there had been months since May. June has its columns in the order in which months are made.
-  const bounds = ["2026-05-01", "2026-06-01", "2026-07-01"].map((day) => firstRequestId(at(day)))
-  const [now] = await world.sql<{ until: string }[]>`
-    select substring(pg_get_expr(relpartbound, oid) from 'TO \\(''([^'']*)''') as until from pg_class where oid = 'usage_before'::regclass`
-  for (const table of ["usage", "charges"])
-    await world.sql.unsafe(`drop table ${table}_before;
-      create table ${table}_before partition of ${table} for values from (minvalue) to ('${bounds[0]}');
-      create table ${table}_2026_05 partition of ${table} for values from ('${bounds[0]}') to ('${bounds[1]}');
-      ${table === "usage" ? `select make_narrow_1('usage_2026_06', 'usage')` : `create table ${table}_2026_06 (like ${table} including all)`};
-      alter table ${table} attach partition ${table}_2026_06 for values from ('${bounds[1]}') to ('${bounds[2]}');
-      create table ${table}_2026_07 partition of ${table} for values from ('${bounds[2]}') to ('${now!.until}')`)
+  const target = await openTestDatabase({ place })
+  await makeMonths(target.sql)
+  expect(await reset(target.sql, { ...unused, schema: await schemaOf(target.sql) })).toBe(true)
+  world = await openBooks(target)
 })
 afterEach(async () => {
   await world.close()
   rmSync(directory, { recursive: true })
 })
+afterAll(() => place.remove())
+
+/** As if there had been months since May. June has its columns in the order in which months are made. */
+async function makeMonths(sql: Sql): Promise<void> {
+  const bounds = ["2026-05-01", "2026-06-01", "2026-07-01"].map((day) => firstRequestId(at(day)))
+  for (const table of ["usage", "charges"])
+    await sql.unsafe(`drop table if exists ${table}_before, ${table}_2026_05, ${table}_2026_06, ${table}_2026_07;
+      create table ${table}_before partition of ${table} for values from (minvalue) to ('${bounds[0]}');
+      create table ${table}_2026_05 partition of ${table} for values from ('${bounds[0]}') to ('${bounds[1]}');
+      ${table === "usage" ? `select make_narrow_1('usage_2026_06', 'usage')` : `create table ${table}_2026_06 (like ${table} including all)`};
+      alter table ${table} attach partition ${table}_2026_06 for values from ('${bounds[1]}') to ('${bounds[2]}');
+      create table ${table}_2026_07 partition of ${table} for values from ('${bounds[2]}') to ('${until}')`)
+}
 
 async function book(id: string, openedAt: number, more: { absorbed?: bigint; markers?: number } = {}) {
   const { victim, books } = world

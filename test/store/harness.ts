@@ -13,19 +13,24 @@ export interface TestDatabase extends AsyncDisposable {
   close(): Promise<void>
 }
 
+interface TestOptions extends Partial<Omit<DatabaseOptions, "url">> {
+  /** Connects to this one as it is, which stays whoever's it was. */
+  readonly place?: Place
+}
+
 /**
  * A migrated database with nothing in it. Embedded by default; `LOKET_TEST_DATABASE=postgres` takes the server at
  * `DATABASE_URL`. Closing it gives it back, for another test.
  */
-export async function openTestDatabase(options: Partial<Omit<DatabaseOptions, "url">> = {}): Promise<TestDatabase> {
-  const place = await takePlace()
+export async function openTestDatabase({ place: own, ...options }: TestOptions = {}): Promise<TestDatabase> {
+  const place = own ?? (await takePlace())
   const db = openDatabase({ connections: 8, ...options, url: place.url })
   const direct: Connection = directConnection(place.url)
   let closing: Promise<void> | undefined
   const close = async () => {
     await db.close()
     await direct.end()
-    await giveBack(place)
+    if (own === undefined) await giveBack(place)
   }
   const closeOnce = () => (closing ??= close())
   return { url: place.url, db, sql: direct.sql, close: closeOnce, [Symbol.asyncDispose]: closeOnce }

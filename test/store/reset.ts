@@ -73,7 +73,7 @@ const TABLES = "pg_class where relkind = 'r' and relnamespace = 'public'::regnam
 
 const literal = (text: string): string => `'${text.replaceAll("'", "''")}'`
 
-async function schemaOf(sql: Sql): Promise<string> {
+export async function schemaOf(sql: Sql): Promise<string> {
   const [found] = await sql<{ digest: string }[]>`
     select sum(hashtextextended(line, 0))::text as digest from (
       select concat_ws(' ', 'relation', oid, relname, reloptions, relpersistence, relrowsecurity)
