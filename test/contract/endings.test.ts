@@ -161,8 +161,7 @@ const still = Bun.serve({
   hostname: "127.0.0.1",
   port: 0,
   fetch: () => {
-    const until = performance.now() + STILL_MS
-    while (performance.now() < until);
+    Bun.sleepSync(STILL_MS)
     return new Response("")
   },
 })
