@@ -1,5 +1,5 @@
 /** Sums of profit by parts of days: that they are those of the hours, whatever time, zone and groups are asked for. */
-import { expect, test } from "bun:test"
+import { afterAll, expect, test } from "bun:test"
 import { type Database, openDatabase, type Sql } from "../../src/store/database.ts"
 import { firstRequestId } from "../../src/http/edge.ts"
 import { sumCallHours } from "../../src/store/operator/overview.ts"
@@ -210,98 +210,6 @@ test.if(onPostgres)(
   },
 )
 
-type Finest = Record<ProfitGroup, string> & { readonly cost: bigint; readonly records: number }
-
-/** What each group has: its cost, and its calls. */
-function addedUp(rows: readonly Finest[], groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) {
-  const groups = new Map<string, [string, number]>()
-  for (const row of rows) {
-    const key = splitBy === undefined ? row[groupBy] : `${row[groupBy]}|${row[splitBy]}`
-    const [cost, records] = groups.get(key) ?? ["0", 0]
-    groups.set(key, [String(BigInt(cost) + row.cost), records + row.records])
-  }
-  return groups
-}
-
-const byCost = (a: ProfitRow, b: ProfitRow) => Number(b.costMicro - a.costMicro)
-const byName = (a: ProfitRow, b: ProfitRow) => (a.group < b.group ? -1 : Number(a.group > b.group))
-
-const zones = ["UTC", "Asia/Jakarta", "Asia/Makassar", "Asia/Jayapura", "Asia/Kolkata", "Europe/London"]
-/** From and until which hour after the first; some begin or end within a part of a day, or within an hour. */
-const times = [
-  [0, 240],
-  [17, 185],
-  [-7, 233],
-  [16, 17],
-  [3, 9],
-  [14.5, 63.25],
-  [15, 15],
-] as const
-
-test.each(zones)(
-  "what is told of a time is what its hours have, of parts that are summed and others (%s)",
-  async (timeZone) => {
-    await using target = await openTestDatabase()
-    const { sql, db } = target
-    await hoursOf(sql)
-    await sumProfitParts(db)
-    await sql`delete from profit_parts where since between '2026-03-23T15:00:00Z' and '2026-03-25T15:00:00Z'`
-    await sql`insert into profit_late values ('2026-03-21T17:00:00Z')`
-    for (const [first, last] of times) {
-      const period = { from: new Date(FIRST + first * HOUR_MS), to: new Date(FIRST + last * HOUR_MS) }
-      const within = `hour >= '${period.from.toISOString()}' and hour < '${period.to.toISOString()}'`
-      const finest = await sql.unsafe<Finest[]>(`
-        select to_char(hour at time zone '${timeZone}', 'YYYY-MM-DD') as day, model, member, account_id as account,
-          sum(cost_micro)::bigint as cost, coalesce(sum(records) filter (where kind <> 'retry'), 0)::int as records
-        from profit_hours where ${within} group by 1, 2, 3, 4`)
-      for (const groupBy of profitGroups)
-        for (const splitBy of [undefined, ...profitGroups]) {
-          if (splitBy === groupBy) continue
-          const told = await readProfit(db, { ...period, timeZone, groupBy, splitBy, limit: 1_000 })
-          const expected = addedUp(finest, groupBy, splitBy)
-          const got = new Map(
-            told.rows.map(({ group, split, costMicro, calls }) => [
-              split === undefined ? group : `${group}|${split}`,
-              [String(costMicro), calls],
-            ]),
-          )
-          expect([timeZone, first, last, groupBy, splitBy, got]).toEqual([
-            timeZone,
-            first,
-            last,
-            groupBy,
-            splitBy,
-            expected,
-          ])
-          const inOrder = told.rows.toSorted((a, b) =>
-            groupBy === "day" ? byName(a, b) || byCost(a, b) : byCost(a, b),
-          )
-          expect(told.rows).toEqual(inOrder)
-          const ofPage = { rows: told.rows.slice(0, 3), truncated: told.rows.length > 3 }
-          const question = { ...period, timeZone, groupBy, splitBy, limit: 3 }
-          // What all calls came to is not asked for again, but where nothing is divided.
-          if (splitBy === undefined) expect(await readProfit(db, question)).toEqual({ ...told, ...ofPage })
-          else expect(await readProfitRows(db, question)).toEqual(ofPage)
-          expect(String(told.total.costMicro)).toBe(String(finest.reduce((all, { cost }) => all + cost, 0n)))
-        }
-      const [direct] = await sql.unsafe<{ calls: number; customers: number; input: number; under: number }[]>(`
-      select coalesce(sum(records) filter (where model = 'm-1' and kind = 'ok'), 0)::int as calls,
-        coalesce(sum(input_tokens) filter (where model = 'm-1' and kind = 'ok'), 0)::int as input,
-        (select count(distinct account_id)::int from profit_hours
-          where model = 'm-1' and kind = 'ok' and records > 0 and hour >= '${period.from.toISOString()}') as customers,
-        coalesce(sum(under), 0)::int as under from profit_hours where ${within}`)
-      expect(await readMix(db, "m-1", period)).toMatchObject({
-        calls: direct!.calls,
-        customers: direct!.customers,
-        tokens: { input: direct!.input },
-      })
-      const under = await readUnder(db, period)
-      expect(under.reduce((all, { calls }) => all + calls, 0)).toBe(direct!.under)
-    }
-  },
-  300_000,
-)
-
 test("how many customers a model has had since a time is what the hours say, of parts that are summed, late, and summed again", async () => {
   await using target = await openTestDatabase()
   const { sql, db } = target
@@ -359,3 +267,106 @@ test("how many customers a model has had since a time is what the hours say, of 
     }
   }
 })
+
+type Finest = Record<ProfitGroup, string> & { readonly cost: bigint; readonly records: number }
+
+/** What each group has: its cost, and its calls. */
+function addedUp(rows: readonly Finest[], groupBy: ProfitGroup, splitBy: ProfitGroup | undefined) {
+  const groups = new Map<string, [string, number]>()
+  for (const row of rows) {
+    const key = splitBy === undefined ? row[groupBy] : `${row[groupBy]}|${row[splitBy]}`
+    const [cost, records] = groups.get(key) ?? ["0", 0]
+    groups.set(key, [String(BigInt(cost) + row.cost), records + row.records])
+  }
+  return groups
+}
+
+const byCost = (a: ProfitRow, b: ProfitRow) => Number(b.costMicro - a.costMicro)
+const byName = (a: ProfitRow, b: ProfitRow) => (a.group < b.group ? -1 : Number(a.group > b.group))
+
+const zones = ["UTC", "Asia/Jakarta", "Asia/Makassar", "Asia/Jayapura", "Asia/Kolkata", "Europe/London"]
+/** From and until which hour after the first; some begin or end within a part of a day, or within an hour. */
+const times = [
+  [0, 240],
+  [17, 185],
+  [-7, 233],
+  [16, 17],
+  [3, 9],
+  [14.5, 63.25],
+  [15, 15],
+] as const
+
+const openSummed = async () => {
+  const target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql)
+  await sumProfitParts(db)
+  await sql`delete from profit_parts where since between '2026-03-23T15:00:00Z' and '2026-03-25T15:00:00Z'`
+  await sql`insert into profit_late values ('2026-03-21T17:00:00Z')`
+  return target
+}
+/** Parts that are summed and others, for all zones: they are only read. */
+let opened: ReturnType<typeof openSummed> | undefined
+afterAll(async () => {
+  await (await opened)?.close()
+  opened = undefined
+})
+
+test.each(zones)(
+  "what is told of a time is what its hours have, of parts that are summed and others (%s)",
+  async (timeZone) => {
+    const { sql, db } = await (opened ??= openSummed())
+    for (const [first, last] of times) {
+      const period = { from: new Date(FIRST + first * HOUR_MS), to: new Date(FIRST + last * HOUR_MS) }
+      const within = `hour >= '${period.from.toISOString()}' and hour < '${period.to.toISOString()}'`
+      const finest = await sql.unsafe<Finest[]>(`
+        select to_char(hour at time zone '${timeZone}', 'YYYY-MM-DD') as day, model, member, account_id as account,
+          sum(cost_micro)::bigint as cost, coalesce(sum(records) filter (where kind <> 'retry'), 0)::int as records
+        from profit_hours where ${within} group by 1, 2, 3, 4`)
+      for (const groupBy of profitGroups)
+        for (const splitBy of [undefined, ...profitGroups]) {
+          if (splitBy === groupBy) continue
+          const told = await readProfit(db, { ...period, timeZone, groupBy, splitBy, limit: 1_000 })
+          const expected = addedUp(finest, groupBy, splitBy)
+          const got = new Map(
+            told.rows.map(({ group, split, costMicro, calls }) => [
+              split === undefined ? group : `${group}|${split}`,
+              [String(costMicro), calls],
+            ]),
+          )
+          expect([timeZone, first, last, groupBy, splitBy, got]).toEqual([
+            timeZone,
+            first,
+            last,
+            groupBy,
+            splitBy,
+            expected,
+          ])
+          const inOrder = told.rows.toSorted((a, b) =>
+            groupBy === "day" ? byName(a, b) || byCost(a, b) : byCost(a, b),
+          )
+          expect(told.rows).toEqual(inOrder)
+          const ofPage = { rows: told.rows.slice(0, 3), truncated: told.rows.length > 3 }
+          const question = { ...period, timeZone, groupBy, splitBy, limit: 3 }
+          // What all calls came to is not asked for again, but where nothing is divided.
+          if (splitBy === undefined) expect(await readProfit(db, question)).toEqual({ ...told, ...ofPage })
+          else expect(await readProfitRows(db, question)).toEqual(ofPage)
+          expect(String(told.total.costMicro)).toBe(String(finest.reduce((all, { cost }) => all + cost, 0n)))
+        }
+      const [direct] = await sql.unsafe<{ calls: number; customers: number; input: number; under: number }[]>(`
+      select coalesce(sum(records) filter (where model = 'm-1' and kind = 'ok'), 0)::int as calls,
+        coalesce(sum(input_tokens) filter (where model = 'm-1' and kind = 'ok'), 0)::int as input,
+        (select count(distinct account_id)::int from profit_hours
+          where model = 'm-1' and kind = 'ok' and records > 0 and hour >= '${period.from.toISOString()}') as customers,
+        coalesce(sum(under), 0)::int as under from profit_hours where ${within}`)
+      expect(await readMix(db, "m-1", period)).toMatchObject({
+        calls: direct!.calls,
+        customers: direct!.customers,
+        tokens: { input: direct!.input },
+      })
+      const under = await readUnder(db, period)
+      expect(under.reduce((all, { calls }) => all + calls, 0)).toBe(direct!.under)
+    }
+  },
+  300_000,
+)
