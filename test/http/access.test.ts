@@ -524,10 +524,16 @@ interface ServedRoute {
   readonly hooks?: { readonly detail?: Partial<Documented> }
 }
 
+/** By route, once: the framework makes its list anew for whoever asks. */
+let terms: ReadonlyMap<string, RouteTerms | undefined> | undefined
 function termsOf(route: string): RouteTerms | undefined {
-  const [method, path] = route.split(" ")
-  const routes = gateway.server.routes as readonly ServedRoute[]
-  return routes.find((each) => each.method === method && each.path === path)?.hooks?.detail?.terms
+  terms ??= readTerms()
+  return terms.get(route)
+}
+function readTerms(): ReadonlyMap<string, RouteTerms | undefined> {
+  // Of two of a name it is the first.
+  const routes = (gateway.server.routes as readonly ServedRoute[]).toReversed()
+  return new Map(routes.map(({ method, path, hooks }) => [`${method} ${path}`, hooks?.detail?.terms]))
 }
 const declared = (route: string): OperatorRole | undefined => termsOf(route)?.role
 

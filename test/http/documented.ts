@@ -13,8 +13,7 @@ export interface RealAnswer {
 }
 
 export function problemsOf(document: OpenapiDocument, { method, path, status, json }: RealAnswer): string[] {
-  const templates = Object.keys(document.paths).sort((a, b) => a.split("{").length - b.split("{").length)
-  const template = templates.find((each) => new RegExp(`^${each.replaceAll(/\{\w+\}/g, "[^/]+")}$`).test(path))
+  const template = templatesOf(document).find(({ pattern }) => pattern.test(path))?.template
   const operation = document.paths[template ?? ""]?.[method.toLowerCase()]
   if (operation === undefined) return [`${method} ${path} is not in the document`]
   const responses: Readonly<Record<string, Described>> = operation.responses
@@ -24,6 +23,23 @@ export function problemsOf(document: OpenapiDocument, { method, path, status, js
   if (json === undefined) return schema === undefined ? [] : [`${method} ${template} answers without JSON`]
   if (schema === undefined) return [`${method} ${template} answers JSON`]
   return faults(schema, json, document.components.schemas, `${method} ${template} ${status}`)
+}
+
+interface Template {
+  readonly template: string
+  readonly pattern: RegExp
+}
+const templates = new WeakMap<OpenapiDocument, readonly Template[]>()
+
+/** The document's paths, those with fewer parameters first. */
+function templatesOf(document: OpenapiDocument): readonly Template[] {
+  const made =
+    templates.get(document) ??
+    Object.keys(document.paths)
+      .sort((a, b) => a.split("{").length - b.split("{").length)
+      .map((template) => ({ template, pattern: new RegExp(`^${template.replaceAll(/\{\w+\}/g, "[^/]+")}$`) }))
+  templates.set(document, made)
+  return made
 }
 
 interface Described {
