@@ -3,8 +3,10 @@ import { expect, test } from "bun:test"
 import { integer, sample, tuple } from "fast-check"
 import type { Sql } from "../../src/store/database.ts"
 import {
+  mayCost,
   MOST_BY_KEY,
   readCostliest,
+  readCosts,
   sumProfitAccounts,
   sumsOfModels,
 } from "../../src/store/operator/profit-accounts.ts"
@@ -318,6 +320,41 @@ test("sums by models of some accounts are the same, however many are asked for b
     select sum(cost_micro)::text as cost from profit_hours where hour >= ${from} and hour < ${to} and account_id = any (${sql.array(ids)}::text[])`
   const cost = few.reduce((sum, { sums }) => sum + BigInt(sums.split(" ")[5] ?? ""), 0n)
   expect(String(cost)).toBe(hourly[0]?.cost ?? "")
+})
+
+test("of accounts that cost enough together those are left out of which no model does, by what their months tell, and no other", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  await hoursOf(sql, 7)
+  await summed(target)
+  const leftOut: number[] = []
+  for (const [first, last] of [
+    [0, DAYS * 24],
+    [12 * 24, 43 * 24],
+    [8 * 24 - 7, 50 * 24 + 5],
+    // Days of its months are not in it, so that nothing is known.
+    [14 * 24, 41 * 24],
+  ] as const) {
+    const period = { from: at(first), to: at(last) }
+    const accounts = (await readCosts(db, period, 100)) ?? []
+    const models = await sql<{ account: string; cost: bigint }[]>`
+      select account_id as account, sum(cost_micro)::bigint as cost from profit_hours
+      where hour >= ${period.from} and hour < ${period.to} group by account_id, model having sum(records) > 0 order by 2 desc`
+    let left = 0
+    for (let n = 0; n < models.length; n += 6) {
+      const least = models[n]?.cost ?? 0n
+      const enough = accounts.filter(({ cost }) => cost >= least).map(({ name }) => name ?? "")
+      const may = await mayCost(db, period, { accounts, least, column: "model" })
+      const does = new Set(models.filter(({ cost }) => cost >= least).map(({ account }) => account))
+      expect([...does].filter((account) => !may.includes(account))).toEqual([])
+      expect(may.filter((account) => !enough.includes(account))).toEqual([])
+      left += enough.length - may.length
+    }
+    leftOut.push(left)
+    const all = accounts.map(({ name }) => name ?? "")
+    expect(await mayCost(db, period, { accounts, least: undefined, column: "model" })).toEqual(all)
+  }
+  expect([leftOut.slice(0, 3).every((count) => count > 0), leftOut[3]]).toEqual([true, 0])
 })
 
 const recordOf = (sql: Sql, requestId: string, accountId: string, openedAt: string) => sql`

@@ -4,15 +4,8 @@ import { type Database, openDatabase, type Sql } from "../../src/store/database.
 import { firstRequestId } from "../../src/http/edge.ts"
 import { sumCallHours } from "../../src/store/operator/overview.ts"
 import { sumProfitAccounts } from "../../src/store/operator/profit-accounts.ts"
-import {
-  type ProfitGroup,
-  profitGroups,
-  type ProfitRow,
-  readMix,
-  readProfit,
-  readUnder,
-} from "../../src/store/operator/profit.ts"
-import { countCustomers, sumProfitParts, sums } from "../../src/store/operator/profit-parts.ts"
+import { type ProfitGroup, profitGroups, type ProfitRow, readMix, readProfit } from "../../src/store/operator/profit.ts"
+import { countCustomers, readUnder, sumProfitParts, sums } from "../../src/store/operator/profit-parts.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { directConnection, onPostgres, openTestDatabase, type TestDatabase } from "./harness.ts"
 import { openPlace } from "./scratch.ts"

@@ -9,10 +9,9 @@ import {
   type ProfitQuestion,
   type ProfitRow,
   type ProfitSums,
-  type Under,
 } from "../../store/operator/profit.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
-import type { ProfitPeriod } from "../../store/operator/profit-parts.ts"
+import type { ProfitPeriod, Under } from "../../store/operator/profit-parts.ts"
 import { csvFile, csvQuery, MAX_EXPORTED } from "../dashboard/page.ts"
 import { type Authenticate, type Operator, operatorBy } from "../dashboard/session.ts"
 import { period, periodOf } from "../dashboard/usage-query.ts"

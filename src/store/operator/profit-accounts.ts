@@ -5,13 +5,15 @@
  * summed by days, costs at most what the last ones that were looked at cost together. So those first are summed, and where as many of them as are wanted cost
  * more than that, nobody else does; otherwise more are looked at.
  */
+import { largestMicro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
 import { nextHour, once, type ProfitPeriod, type Row, said, summed } from "./profit-parts.ts"
 
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 const HOUR_MS = 3_600_000
-/** Of a shorter time all sums are added up sooner. */
 const SHORTEST_MS = 3.5 * 24 * HOUR_MS
+/** Of such a time all sums are added up sooner. */
+export const isShort = ({ from, to }: ProfitPeriod) => nextHour(to).getTime() - nextHour(from).getTime() < SHORTEST_MS
 /** By how much more than as many as are guessed to be needed are looked at. */
 const ATTEMPTS = [1, 4, 16]
 
@@ -36,9 +38,11 @@ export async function sumProfitAccounts(database: Database): Promise<void> {
 export const readCostliest = (database: Database, period: ProfitPeriod, wanted: number) =>
   findCostliest<Row>(database, period, wanted, true)
 
+export type AccountCost = Pick<Row, "name" | "cost">
+
 /** With what each cost alone. */
 export const readCosts = (database: Database, period: ProfitPeriod, wanted: number) =>
-  findCostliest<Pick<Row, "name" | "cost">>(database, period, wanted, false)
+  findCostliest<AccountCost>(database, period, wanted, false)
 
 async function findCostliest<T extends Pick<Row, "name">>(
   database: Database,
@@ -46,8 +50,8 @@ async function findCostliest<T extends Pick<Row, "name">>(
   wanted: number,
   withSums: boolean,
 ): Promise<readonly T[] | undefined> {
+  if (isShort({ from, to })) return undefined
   const hours = { from: nextHour(from), to: nextHour(to) }
-  if (hours.to.getTime() - hours.from.getTime() < SHORTEST_MS) return undefined
   for (const more of ATTEMPTS) {
     const rows = await database.run((sql) => costliest<T>(sql, hours, { wanted, more, withSums }), patient)
     if (rows[0]?.enough === true) return rows.filter(({ name }) => name !== null)
@@ -117,6 +121,67 @@ export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly
       select h.* from profit_hours h where h.hour = hours.at and ${inPart} offset 0
     ) h
   ) as sums`
+}
+
+/** So many that may be among the costliest, by the months alone that a time is mostly made of; none where there is no such month. */
+export async function guessCostliest(
+  database: Database,
+  { from, to }: ProfitPeriod,
+  wanted: number,
+): Promise<readonly string[]> {
+  const rows = await database.run(
+    (sql) => sql<{ name: string }[]>`
+      select account_id as name from profit_account_pieces_1(${nextHour(from)}, ${nextHour(to)}) p cross join lateral (
+        select account_id, cost_micro from profit_account_months where month = p.first_day
+        order by cost_micro desc, account_id limit ${2 * wanted} offset 0
+      ) m
+      where p.kind = 'month' and p.sign = 1 group by 1 order by sum(cost_micro) desc, 1 limit ${wanted}`,
+    patient,
+  )
+  return rows.map(({ name }) => name)
+}
+
+interface Asked {
+  readonly accounts: readonly AccountCost[]
+  /** Undefined: any. */
+  readonly least: bigint | undefined
+  readonly column: "model" | "member"
+}
+
+/**
+ * Of some accounts those of which a model or member may cost as much: its months alone are read, and all that the account costs
+ * beside its months is taken for its own. Where a time is less than its months nothing is known of any.
+ */
+export async function mayCost(
+  database: Database,
+  { from, to }: ProfitPeriod,
+  { accounts, least, column }: Asked,
+): Promise<readonly string[]> {
+  if (least === undefined) return accounts.flatMap(({ name }) => name ?? [])
+  const asked = accounts.filter(({ cost }) => cost >= least)
+  if (asked.length === 0) return []
+  const rows = await database.run((sql) => {
+    const ids = sql`${sql.array(asked.map(({ name }) => name ?? ""))}::text[]`
+    return sql<{ name: string }[]>`
+      with pieces as materialized (
+        select * from profit_account_pieces_1(${nextHour(from)}, ${nextHour(to)})
+      ), months as materialized (
+        select first_day as month from pieces where kind = 'month' and sign = 1
+      ), parts as materialized (
+        select account_id, sum(cost_micro) as cost from months cross join lateral (
+          select account_id, ${sql(column)} as part, cost_micro from profit_account_models m
+          where m.month = months.month and account_id = any (${ids}) offset 0
+        ) m group by account_id, part
+      ), known as materialized (
+        select account_id, max(cost) as most, sum(cost) as cost from parts group by 1
+      )
+      select a.account_id as name
+      from unnest(${ids}, ${sql.array(asked.map(({ cost }) => String(cost)))}::bigint[]) as a (account_id, cost)
+      left join known k on k.account_id = a.account_id
+      where a.cost >= ${String(largestMicro)}::bigint or exists (select from pieces where sign = -1)
+        or coalesce(k.most, 0) + greatest(a.cost - coalesce(k.cost, 0), 0) >= ${String(least)}::bigint`
+  }, patient)
+  return rows.map(({ name }) => name)
 }
 
 function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, withSums }: Depth) {

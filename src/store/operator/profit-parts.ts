@@ -150,6 +150,27 @@ export async function countCustomers(database: Database): Promise<void> {
   }
 }
 
+/** A model at a member where calls were sold under their cost. */
+export interface Under {
+  readonly model: string
+  readonly member: string
+  readonly calls: number
+  /** How much they cost over their price. */
+  readonly shortMicro: Micro
+}
+const MOST_UNDER = 100
+
+/** Whose price is under its cost, the worst first. */
+export async function readUnder(database: Database, period: ProfitPeriod): Promise<readonly Under[]> {
+  return await database.run(
+    (sql) => sql<Under[]>`
+      select model, member, sum(under)::int as calls, ${said(sql, sql`sum(under_micro)`)} as "shortMicro"
+      from ${sums(sql, "house", period)} where under > 0
+      group by 1, 2 order by 4 desc, 1, 2 limit ${MOST_UNDER}`,
+    patient,
+  )
+}
+
 // What sums of profit come back as, from whichever of the sums they are read. Micro-rupiah.
 
 export interface Profit {

@@ -7,7 +7,16 @@
 import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
-import { areGrouped, readCosts, readCostliest, sumsOfModels } from "./profit-accounts.ts"
+import {
+  type AccountCost,
+  areGrouped,
+  guessCostliest,
+  isShort,
+  mayCost,
+  readCosts,
+  readCostliest,
+  sumsOfModels,
+} from "./profit-accounts.ts"
 import { nextHour, partsOfDays, partsWithin, type ProfitPeriod, sums } from "./profit-parts.ts"
 import { AddedRows, type Profit, type Row, said, summed, toProfit } from "./profit-parts.ts"
 
@@ -56,16 +65,6 @@ export interface Mix {
   /** Of the calls, those whose cost is not known. */
   readonly unknown: number
 }
-
-/** A model at a member where calls were sold under their cost. */
-export interface Under {
-  readonly model: string
-  readonly member: string
-  readonly calls: number
-  /** How much they cost over their price. */
-  readonly shortMicro: Micro
-}
-const MOST_UNDER = 100
 
 const patient = { deadlineMs: 15_000, attemptMs: 5_000, retry: true } as const
 
@@ -183,22 +182,36 @@ const MORE_ACCOUNTS = [2, 8]
  */
 async function readCostliestParts(database: Database, question: ProfitQuestion): Promise<readonly Row[] | undefined> {
   const { groupBy, splitBy, limit } = question
-  if ((groupBy === "account") === (splitBy === "account") || groupBy === "day") return undefined
-  const byMonths = splitBy !== "day" && (await areGrouped(database))
-  for (const more of MORE_ACCOUNTS) {
-    const wanted = more * (limit + 1)
-    const accounts = await readCosts(database, question, wanted)
-    if (accounts === undefined) return undefined
-    const ids = accounts.flatMap(({ name }) => name ?? [])
-    const rows = await database.run((sql) => {
-      const chosen = sql`account_id = any (${sql.array(ids)}::text[])`
-      const of = byMonths
+  const isOfAccounts = (groupBy === "account") !== (splitBy === "account")
+  if (!isOfAccounts || groupBy === "day" || isShort(question)) return undefined
+  const isByMonths = splitBy !== "day" && (await areGrouped(database))
+  const read = async (ids: readonly string[]): Promise<readonly Row[]> =>
+    await database.run((sql) => {
+      const chosen = sql`account_id = any (${sql.array([...ids])}::text[])`
+      const of = isByMonths
         ? rowsOf(sql, question, sumsOfModels(sql, question, ids), "sum(calls)")
         : rowsOf(sql, question, sums(sql, "accounts", question, partsOf(question), chosen))
       return sql<Row[]>`${of} ${inOrder(sql, question)}`
     }, patient)
+  /** Of a few all is read; of the others what may be among the costliest then. */
+  const readByMonths = async (costs: Promise<readonly AccountCost[] | undefined>) => {
+    const guessed = guessCostliest(database, question, Math.ceil(limit / 2))
+    const [few, first, accounts = []] = await Promise.all([guessed, guessed.then(read), costs])
+    const [known, rows] = [new Set(few), new AddedRows()]
+    const others = accounts.filter(({ name }) => !known.has(name ?? ""))
+    const column = groupBy === "model" || splitBy === "model" ? "model" : "member"
+    const likely = await mayCost(database, question, { accounts: others, least: first[limit]?.cost, column })
+    for (const each of [first, likely.length === 0 ? [] : await read(likely)]) rows.add(each)
+    return rows.inOrder(false).slice(0, limit + 1)
+  }
+  for (const wanted of MORE_ACCOUNTS.map((more) => more * (limit + 1))) {
+    const costs = readCosts(database, question, wanted)
+    const byMonths = isByMonths ? await readByMonths(costs) : undefined
+    const accounts = await costs
+    if (accounts === undefined) return undefined
+    const rows = byMonths ?? (await read(accounts.flatMap(({ name }) => name ?? [])))
     const [least, last] = [rows[limit]?.cost, accounts.at(-1)?.cost]
-    if (ids.length < wanted || (least !== undefined && last !== undefined && least > last)) return rows
+    if (accounts.length < wanted || (least !== undefined && last !== undefined && least > last)) return rows
   }
   return undefined
 }
@@ -258,17 +271,6 @@ export async function readMix(database: Database, model: string, period: ProfitP
     costMicro: micro(row.cost),
     unknown: row.unknown,
   }
-}
-
-/** Whose price is under its cost, the worst first. */
-export async function readUnder(database: Database, period: ProfitPeriod): Promise<readonly Under[]> {
-  return await database.run(
-    (sql) => sql<Under[]>`
-      select model, member, sum(under)::int as calls, ${said(sql, sql`sum(under_micro)`)} as "shortMicro"
-      from ${sums(sql, "house", period)} where under > 0
-      group by 1, 2 order by 4 desc, 1, 2 limit ${MOST_UNDER}`,
-    patient,
-  )
 }
 
 const columns = { model: "model", member: "member", account: "account_id" } as const
