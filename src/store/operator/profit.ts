@@ -8,7 +8,6 @@ import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Database, Sql } from "../database.ts"
 import {
-  type AccountCost,
   areGrouped,
   guessCostliest,
   isShort,
@@ -182,34 +181,33 @@ const MORE_ACCOUNTS = [2, 8]
  */
 async function readCostliestParts(database: Database, question: ProfitQuestion): Promise<readonly Row[] | undefined> {
   const { groupBy, splitBy, limit } = question
-  const isOfAccounts = (groupBy === "account") !== (splitBy === "account")
-  if (!isOfAccounts || groupBy === "day" || isShort(question)) return undefined
+  if ((groupBy === "account") === (splitBy === "account") || groupBy === "day" || isShort(question)) return undefined
   const isByMonths = splitBy !== "day" && (await areGrouped(database))
-  const read = async (ids: readonly string[]): Promise<readonly Row[]> =>
-    await database.run((sql) => {
+  const read = async (ids: readonly string[]): Promise<readonly Row[]> => {
+    if (ids.length === 0) return []
+    return await database.run((sql) => {
       const chosen = sql`account_id = any (${sql.array([...ids])}::text[])`
       const of = isByMonths
         ? rowsOf(sql, question, sumsOfModels(sql, question, ids), "sum(calls)")
         : rowsOf(sql, question, sums(sql, "accounts", question, partsOf(question), chosen))
       return sql<Row[]>`${of} ${inOrder(sql, question)}`
     }, patient)
-  /** Of a few all is read; of the others what may be among the costliest then. */
-  const readByMonths = async (costs: Promise<readonly AccountCost[] | undefined>) => {
-    const guessed = guessCostliest(database, question, Math.ceil(limit / 2))
-    const [few, first, accounts = []] = await Promise.all([guessed, guessed.then(read), costs])
-    const [known, rows] = [new Set(few), new AddedRows()]
-    const others = accounts.filter(({ name }) => !known.has(name ?? ""))
-    const column = groupBy === "model" || splitBy === "model" ? "model" : "member"
-    const likely = await mayCost(database, question, { accounts: others, least: first[limit]?.cost, column })
-    for (const each of [first, likely.length === 0 ? [] : await read(likely)]) rows.add(each)
-    return rows.inOrder(false).slice(0, limit + 1)
   }
-  for (const wanted of MORE_ACCOUNTS.map((more) => more * (limit + 1))) {
-    const costs = readCosts(database, question, wanted)
-    const byMonths = isByMonths ? await readByMonths(costs) : undefined
-    const accounts = await costs
+  // Of a few all is read; of the others what may be among the costliest then.
+  const guessed = isByMonths ? guessCostliest(database, question, Math.ceil(limit / 2)) : Promise.resolve([])
+  const first = guessed.then(read)
+  const column = groupBy === "model" || splitBy === "model" ? "model" : "member"
+  for (const more of MORE_ACCOUNTS) {
+    const wanted = more * (limit + 1)
+    const [few, ofFew, accounts] = await Promise.all([guessed, first, readCosts(database, question, wanted)])
     if (accounts === undefined) return undefined
-    const rows = byMonths ?? (await read(accounts.flatMap(({ name }) => name ?? [])))
+    const known = new Set(few)
+    const others = accounts.filter(({ name }) => !known.has(name ?? ""))
+    const likely = await mayCost(database, question, { accounts: others, least: ofFew[limit]?.cost, column })
+    const added = new AddedRows()
+    added.add(ofFew)
+    added.add(await read(likely))
+    const rows = added.inOrder(false).slice(0, limit + 1)
     const [least, last] = [rows[limit]?.cost, accounts.at(-1)?.cost]
     if (accounts.length < wanted || (least !== undefined && last !== undefined && least > last)) return rows
   }
