@@ -48,7 +48,7 @@ export async function start(terms: Start, reports: Reports, filesOf: FilesOf = p
 }
 
 async function startInMemory(assets: PGliteOptions, socketPath: string, reports: Reports): Promise<Stop> {
-  const database = await PGlite.create("memory://", assets)
+  const database = await PGlite.create("memory://", { ...assets, startParams: syncedStart })
   const multiplexer = await serve(database, socketPath, reports, () => {})
   return async () => {
     await multiplexer.close()
