@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import catalogue from "../seeds/catalogue.json" with { type: "json" }
+import { runtimeSettings } from "../src/own-process.ts"
 import { type Child, startChild } from "./child.ts"
 
 const SECRET = "bench"
@@ -80,6 +81,7 @@ export async function startGateway(
       PROVIDERS_FILE: join(files, "providers.json"),
       BENCH_KEY: "bench",
       PAYMENT_SIMULATED_SECRET: SECRET,
+      ...runtimeSettings,
       ...env,
     },
     /"event":"listening","url":"([^"]+)"/,

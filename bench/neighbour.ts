@@ -3,7 +3,7 @@
  * attack; gateway, backend, tenant and attacker are four processes. Exit code 1 when a call got a 5xx, or p99 is over three
  * times its own alone in the same run. `SECONDS` is how long each is measured; `ONLY=a,d` picks attacks.
  */
-import { ensureRequestLimit } from "../src/own-process.ts"
+import { ensureRuntimeSettings } from "../src/own-process.ts"
 import { bodies, type ShapeName } from "../test/redteam/lib/bodies.ts"
 import { cpuMs } from "../test/redteam/lib/process.ts"
 import { type Child, LOAD_CORE, startChild } from "./child.ts"
@@ -12,7 +12,7 @@ import { benchKey, benchKeys, simulated, startGateway } from "./gateway.ts"
 import { percentile } from "./load.ts"
 import type { Attack, AttackTerms } from "./neighbour-attack.ts"
 
-ensureRequestLimit()
+ensureRuntimeSettings()
 const SECONDS = Number(process.env["SECONDS"] ?? 20)
 const ONLY = process.env["ONLY"]?.split(",")
 const PER_SECOND = 20

@@ -9,7 +9,7 @@
  * how long each row is measured, of the compared ones in each of `ROUNDS`; `ONLY=many,hot,distance,limit` picks parts. With
  * `REDIS_URL` limits are measured with it too.
  */
-import { ensureRequestLimit } from "../src/own-process.ts"
+import { ensureRuntimeSettings } from "../src/own-process.ts"
 import { openDistance } from "../test/store/distance.ts"
 import { type Backend, startBackend } from "./backend.ts"
 import { type Child, LOAD_CORE, pinThisProcess } from "./child.ts"
@@ -20,7 +20,7 @@ import { bodyOf, OUTPUT } from "./rows.ts"
 import { holdToShare } from "./share.ts"
 import { since } from "./waits.ts"
 
-ensureRequestLimit()
+ensureRuntimeSettings()
 pinThisProcess(LOAD_CORE)
 const SECONDS = Number(process.env["SECONDS"] ?? 4)
 const PARTS = (process.env["ONLY"] ?? "many,hot,distance,limit").split(",")

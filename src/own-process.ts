@@ -6,8 +6,9 @@
  *
  * Then the signals that it stops at, and what is thrown where nobody catches it.
  *
- * Then how many requests it may have in flight. Bun's `fetch` allows 256 requests in flight per process and queues the rest in silence; the limit is read from the
- * environment when the process starts. So the process replaces itself once, with the variable set and the same id.
+ * Then what Bun reads of the environment when a process starts, for which the process replaces itself once, with the same id: how many
+ * requests it may have in flight, of which Bun's `fetch` allows 256 and queues the rest in silence; and when memory that is free is
+ * given back to the kernel.
  */
 import { dlopen, ptr } from "bun:ffi"
 import { readFileSync } from "node:fs"
@@ -110,10 +111,19 @@ export function logStrayErrors(log: Pick<Log, "error">): void {
 }
 
 const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS"
-/** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
-const REQUESTS = "65535"
+/** What a process of the gateway starts with, unless its environment says otherwise. */
+export const runtimeSettings = {
+  /** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
+  [VARIABLE]: "65535",
+  /**
+   * Milliseconds. With Bun's tenth of a second most of it is wanted again by the next collection, or the next large body, and to get it
+   * from the kernel costs more than to keep it.
+   */
+  MIMALLOC_PURGE_DELAY: "3000",
+} as const
 
-export function ensureRequestLimit(): void {
+/** Replaces this process by one with `runtimeSettings`, unless its environment has the limit already. */
+export function ensureRuntimeSettings(): void {
   if (process.env[VARIABLE] !== undefined) {
     if (Number(process.env[VARIABLE]) < 1_024) {
       throw new Error(`${VARIABLE} is ${process.env[VARIABLE]}; at least 1024 is needed for that many calls at once`)
@@ -121,8 +131,8 @@ export function ensureRequestLimit(): void {
     return
   }
   if (process.execve === undefined)
-    throw new Error(`set ${VARIABLE}=${REQUESTS}; this platform cannot set it by itself`)
-  process.execve(process.execPath, [...ownCommand()], { ...environment(), [VARIABLE]: REQUESTS })
+    throw new Error(`set ${VARIABLE}=${runtimeSettings[VARIABLE]}; this platform cannot set it by itself`)
+  process.execve(process.execPath, [...ownCommand()], { ...runtimeSettings, ...environment() })
 }
 
 const environment = (): Record<string, string> =>

@@ -1,5 +1,8 @@
 import { expect, test } from "bun:test"
-import { serviceManager } from "../src/own-process.ts"
+import { rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { runtimeSettings, serviceManager } from "../src/own-process.ts"
 import { NotifySocket } from "./processes/notify-socket.ts"
 
 const warnings: string[] = []
@@ -27,3 +30,24 @@ test("a manager that nobody reaches is complained of once, and one that is not t
   serviceManager({}, log).ready()
   expect(warnings).toHaveLength(1)
 })
+
+for (const [whose, own] of [
+  ["those of the gateway", {}],
+  ["its environment's own", { MIMALLOC_PURGE_DELAY: "50" }],
+] as const)
+  test(`a process replaces itself once, and then has ${whose} settings`, async () => {
+    const program = join(tmpdir(), `loket-settings-${crypto.randomUUID()}.ts`)
+    const source = join(import.meta.dir, "../src/own-process.ts")
+    writeFileSync(
+      program,
+      `import { ensureRuntimeSettings, runtimeSettings } from ${JSON.stringify(source)}
+       console.log(process.pid)
+       ensureRuntimeSettings()
+       console.log(JSON.stringify(Object.keys(runtimeSettings).map((name) => [name, process.env[name]])), process.argv[2])`,
+    )
+    const { BUN_CONFIG_MAX_HTTP_REQUESTS: _, MIMALLOC_PURGE_DELAY: __, ...others } = process.env
+    const child = Bun.spawn([process.execPath, program, "its argument"], { env: { ...others, ...own }, stdout: "pipe" })
+    const told = JSON.stringify(Object.entries({ ...runtimeSettings, ...own }))
+    expect(await new Response(child.stdout).text()).toBe(`${child.pid}\n${child.pid}\n${told} its argument\n`)
+    rmSync(program)
+  })

@@ -9,7 +9,7 @@ import { type Config, workersOf } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
-import { ensureRequestLimit, logStrayErrors, ownCommand, serviceManager, stopSignals } from "../own-process.ts"
+import { ensureRuntimeSettings, logStrayErrors, ownCommand, serviceManager, stopSignals } from "../own-process.ts"
 import { wholeRupiah } from "../payments/provider.ts"
 import { total } from "../payments/top-ups.ts"
 import { type Server, startServer } from "../server/server.ts"
@@ -36,7 +36,7 @@ export const devCommand = () =>
   }).action(() => serve("dev"))
 
 async function serve(mode: "dev" | "start"): Promise<void> {
-  ensureRequestLimit()
+  ensureRuntimeSettings()
   // A secret that nobody knows, so that the demo can be topped up and no forged payment is believed.
   const PAYMENT_SIMULATED_SECRET = process.env["PAYMENT_SIMULATED_SECRET"] || crypto.randomUUID()
   // On one's own machine nobody is kept out of the operator's pages; `start` asks for a second factor.

@@ -6,6 +6,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { ModelSeed } from "../../src/catalogue/schema.ts"
+import { runtimeSettings } from "../../src/own-process.ts"
 import { type SimulatedNotification, signSimulated } from "../../src/payments/provider.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import type { Sql } from "../../src/store/database.ts"
@@ -78,8 +79,8 @@ export class House implements AsyncDisposable {
       PROVIDERS_FILE: file("providers.json", { providers }),
       SIMULATED_KEY: "backend-secret",
       PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
-      // Otherwise each start is two: the process replaces itself to set it.
-      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+      // Otherwise each start is two: the process replaces itself to set them.
+      ...runtimeSettings,
       DATA_DIR: join(directory, "data"),
       ...place,
       ...options.env,

@@ -7,12 +7,12 @@
  */
 import { parseArgs } from "node:util"
 import { join } from "node:path"
-import { ensureRequestLimit } from "../../src/own-process.ts"
+import { ensureRuntimeSettings } from "../../src/own-process.ts"
 import { Arena } from "./lib/arena.ts"
 import { campaign } from "./campaign.ts"
 import { rows } from "./table.ts"
 
-ensureRequestLimit()
+ensureRuntimeSettings()
 const { values } = parseArgs({
   options: {
     only: { type: "string" },

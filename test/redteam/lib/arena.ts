@@ -5,6 +5,7 @@
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { runtimeSettings } from "../../../src/own-process.ts"
 import { ChildGateway, type Customer, PAYMENT_SECRET } from "../../crash/child.ts"
 import { Attacker } from "./attacker.ts"
 import { HostileBackend } from "./backend.ts"
@@ -104,7 +105,7 @@ export class Arena implements AsyncDisposable {
       PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
       OPERATOR_SECOND_FACTOR: "false",
       CLIENT_ADDRESS_HEADER: ADDRESS_HEADER,
-      BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+      ...runtimeSettings,
       ...place.env,
       ...env,
     }

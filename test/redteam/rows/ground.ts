@@ -2,6 +2,7 @@
 import { chmodSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { runtimeSettings } from "../../../src/own-process.ts"
 import type { Arena } from "../lib/arena.ts"
 import { exchange } from "../lib/raw.ts"
 import { type Finding, NotPlayed, type Row } from "../lib/row.ts"
@@ -50,7 +51,7 @@ interface Started {
 /** A command of the gateway, until it listens or ends; then it is ended. */
 async function start(root: string, env: Readonly<Record<string, string>>, command: string): Promise<Started> {
   const child = Bun.spawn(["bun", resolve(root, "src/main.ts"), command], {
-    env: { PATH: process.env["PATH"] ?? "", BUN_CONFIG_MAX_HTTP_REQUESTS: "65535", PORT: "0", ...env },
+    env: { PATH: process.env["PATH"] ?? "", ...runtimeSettings, PORT: "0", ...env },
     stdout: "pipe",
     stderr: "pipe",
   })
@@ -162,7 +163,7 @@ async function everybody(arena: Arena): Promise<Finding[]> {
       {
         env: {
           PATH: process.env["PATH"] ?? "",
-          BUN_CONFIG_MAX_HTTP_REQUESTS: "65535",
+          ...runtimeSettings,
           HOST: "0.0.0.0",
           PORT: "0",
           DATA_DIR: join(directory, "data"),
