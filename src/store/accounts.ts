@@ -111,9 +111,8 @@ export function accountStore(database: Database, now: () => number = Date.now): 
     read,
 
     async create({ id, email, emailUnproved, passwordHash, agreedVersion, sessionHash, from, network }) {
-      // `opened` comes first by its own id on a second sending, when the address is taken by this very account.
-      const [row] = await database.run(
-        (sql) => sql<{ id: string }[]>`
+      await database.run(
+        (sql) => sql`
           with account as (
             insert into accounts (id, email, email_unproved, password_hash, agreed_version, agreed_at)
             values (${id}, ${email}, ${emailUnproved}, ${passwordHash}, ${agreedVersion ?? null},
@@ -126,10 +125,11 @@ export function accountStore(database: Database, now: () => number = Date.now): 
             select ${sessionHash}, id, now() + make_interval(days => ${SESSION_DAYS}), ${from.address}, ${from.userAgent}
             from account
           ), ${rememberNetwork(sql, sql`account`, network)}
-          select id from account union select id from accounts where id = ${id}`,
+          select from account`,
         once,
       )
-      return row === undefined ? undefined : await read(id)
+      // By its own id, since on a second sending the address is taken by this very account, perhaps only by the time that one ends.
+      return await read(id)
     },
 
     async firstSteps(id) {

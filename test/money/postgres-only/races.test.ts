@@ -10,6 +10,7 @@ import { Ledger, type LedgerCommand } from "../../../actors/ledger.ts"
 import { micro } from "../../../actors/money/micro.ts"
 import { LedgerActor } from "../../../src/gateway/actors.ts"
 import { withdrawKept } from "../../../src/gateway/settle.ts"
+import { accountStore } from "../../../src/store/accounts.ts"
 import type { Database } from "../../../src/store/database.ts"
 import { growLease } from "../../../src/store/leases.ts"
 import { ledgerStore } from "../../../src/store/ledger.ts"
@@ -184,4 +185,28 @@ test("a lease that is closed under a waiting batch is seen to be closed", async 
   await commit
   expect(await books.balance(customer.accountId)).toEqual({ posted: 1_000_000n, leased: 0n })
   expect(await books.house("house:absorbed")).toBe(-200_000n)
+})
+
+const newId = () => `acc_${crypto.randomUUID()}`
+
+test("a sign-up that was given up and ends beside its second sending is that account's, and not another's", async () => {
+  const account = { id: newId(), email: `p${crypto.randomUUID()}@example.com`, passwordHash: "x" }
+  const holder = directConnection(target.url)
+  await holder.sql`begin`
+  await holder.sql`insert into accounts (id, email, password_hash) values (${account.id}, ${account.email}, 'x')`
+  await holder.sql`insert into balances (account_id) values (${account.id})`
+  const from = { address: "203.0.113.1", userAgent: "a test" }
+  const more = {
+    emailUnproved: false,
+    sessionHash: crypto.getRandomValues(new Uint8Array(32)),
+    network: "203.0.113.0",
+    from,
+  }
+  const create = (other: object) => accountStore(target.db).create({ ...account, ...more, ...other })
+  const [again, taken] = [create({}), create({ id: newId() })]
+  await waitingForLocks(2)
+  await holder.sql`commit`
+  await holder.end()
+  expect(await again).toMatchObject({ id: account.id, email: account.email })
+  expect(await taken).toBeUndefined()
 })
