@@ -110,11 +110,11 @@ export function logStrayErrors(log: Pick<Log, "error">): void {
     )
 }
 
-const VARIABLE = "BUN_CONFIG_MAX_HTTP_REQUESTS"
+const REQUEST_LIMIT = "BUN_CONFIG_MAX_HTTP_REQUESTS"
 /** What a process of the gateway starts with, unless its environment says otherwise. */
 export const runtimeSettings = {
   /** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
-  [VARIABLE]: "65535",
+  [REQUEST_LIMIT]: "65535",
   /**
    * Milliseconds. With Bun's tenth of a second most of it is wanted again by the next collection, or the next large body, and to get it
    * from the kernel costs more than to keep it.
@@ -124,14 +124,16 @@ export const runtimeSettings = {
 
 /** Replaces this process by one with `runtimeSettings`, unless its environment has the limit already. */
 export function ensureRuntimeSettings(): void {
-  if (process.env[VARIABLE] !== undefined) {
-    if (Number(process.env[VARIABLE]) < 1_024) {
-      throw new Error(`${VARIABLE} is ${process.env[VARIABLE]}; at least 1024 is needed for that many calls at once`)
+  if (process.env[REQUEST_LIMIT] !== undefined) {
+    if (Number(process.env[REQUEST_LIMIT]) < 1_024) {
+      throw new Error(
+        `${REQUEST_LIMIT} is ${process.env[REQUEST_LIMIT]}; at least 1024 is needed for that many calls at once`,
+      )
     }
     return
   }
   if (process.execve === undefined)
-    throw new Error(`set ${VARIABLE}=${runtimeSettings[VARIABLE]}; this platform cannot set it by itself`)
+    throw new Error(`set ${REQUEST_LIMIT}=${runtimeSettings[REQUEST_LIMIT]}; this platform cannot set it by itself`)
   process.execve(process.execPath, [...ownCommand()], { ...runtimeSettings, ...environment() })
 }
 

@@ -32,7 +32,7 @@ test("a manager that nobody reaches is complained of once, and one that is not t
 })
 
 for (const [whose, own] of [
-  ["those of the gateway", {}],
+  ["the gateway's", {}],
   ["its environment's own", { MIMALLOC_PURGE_DELAY: "50" }],
 ] as const)
   test(`a process replaces itself once, and then has ${whose} settings`, async () => {
@@ -48,6 +48,7 @@ for (const [whose, own] of [
     const { BUN_CONFIG_MAX_HTTP_REQUESTS: _, MIMALLOC_PURGE_DELAY: __, ...others } = process.env
     const child = Bun.spawn([process.execPath, program, "its argument"], { env: { ...others, ...own }, stdout: "pipe" })
     const told = JSON.stringify(Object.entries({ ...runtimeSettings, ...own }))
-    expect(await new Response(child.stdout).text()).toBe(`${child.pid}\n${child.pid}\n${told} its argument\n`)
+    const said = await new Response(child.stdout).text()
     rmSync(program)
+    expect(said).toBe(`${child.pid}\n${child.pid}\n${told} its argument\n`)
   })

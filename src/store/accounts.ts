@@ -128,7 +128,7 @@ export function accountStore(database: Database, now: () => number = Date.now): 
           select from account`,
         once,
       )
-      // By its own id, since on a second sending the address is taken by this very account, perhaps only by the time that one ends.
+      // By its own id: on a second sending this very account has the address, and may have got it after the statement began.
       return await read(id)
     },
 
