@@ -207,9 +207,11 @@ test(
       while (gateway.simulator.calls.length === 0) await Bun.sleep(5)
       leaving.abort()
       expect(await asked).toBe("left")
-      // The opening is given up by now, and the settlement is not.
+      // The opening is given up by now, and the settlement is not. What froze with the link is reset, or the ledger would give it
+      // up in its own time, which says nothing of the settlement's.
       await Bun.sleep(SETTLE_DEADLINE_MS * 1.1)
       proxy.thaw()
+      proxy.cut()
       await recovered()
       const [row] = await gateway.sql<{ status: string; charge_micro: bigint }[]>`
         select status, charge_micro from usage where part = 0 and account_id = ${person.accountId} and model = ${slow[format]}`
