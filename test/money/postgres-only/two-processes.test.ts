@@ -81,6 +81,19 @@ const statuses = async (count: number, of: (n: number) => Promise<{ status: numb
   (await Promise.all(Array.from({ length: count }, (_, n) => of(n)))).map(({ status }) => status)
 const answered = (all: readonly number[]) => all.filter((status) => status === 200).length
 
+/**
+ * How many calls of a storm were answered, with those that come after it one by one until both processes refuse: of a storm on a slow
+ * machine one waits for what the other gives back no longer than it may.
+ */
+async function answeredInAll(storm: readonly number[], key: string, model: string): Promise<number> {
+  let sum = answered(storm)
+  for (;;) {
+    const after = answered([(await ask(old, key, model)).status, (await ask(young, key, model)).status])
+    if (after === 0) return sum
+    sum += after
+  }
+}
+
 /** What comes by a notice comes within a second. */
 async function withinASecond(holds: () => Promise<boolean>): Promise<boolean> {
   const until = systemClock.running() + 1_000
@@ -107,7 +120,7 @@ test("many calls at once on both: exactly what the money pays for", async () => 
   const model = await exactModel()
   const storm = await statuses(400, (n) => ask(n % 2 === 0 ? old : young, key, model))
   for (const status of storm) expect(status).toBeOneOf([200, 402])
-  expect(answered(storm)).toBe(100)
+  expect(await answeredInAll(storm, key, model)).toBe(100)
   expect((await young.balance(person)).balance_micro).toBe(0)
 })
 
@@ -118,7 +131,7 @@ test("a key's budget is one budget on both: all of it can be spent, and no more"
   const model = await exactModel()
   const storm = await statuses(200, (n) => ask(n % 2 === 0 ? old : young, key, model))
   for (const status of storm) expect(status).toBeOneOf([200, 429])
-  expect(answered(storm)).toBe(50)
+  expect(await answeredInAll(storm, key, model)).toBe(50)
 
   // A higher limit opens it again, on both.
   const change = { method: "PATCH", body: JSON.stringify({ spending_limit_micro: 60 * PRICE_RP * Rp }) }
@@ -126,7 +139,7 @@ test("a key's budget is one budget on both: all of it can be spent, and no more"
   expect((await old.dashboard(person, `/keys/${id}`, { ...change, headers })).status).toBe(200)
   expect(await withinASecond(async () => (await ask(young, key, model)).status === 200)).toBe(true)
   const rest = await statuses(40, (n) => ask(n % 2 === 0 ? old : young, key, model))
-  expect(answered(rest)).toBe(9)
+  expect(await answeredInAll(rest, key, model)).toBe(9)
 })
 
 test.each(["daily", "monthly"])("a %s budget is one in all time zones, on both and after a start", async (period) => {
