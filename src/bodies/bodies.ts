@@ -6,7 +6,7 @@ import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
 import type { BackendModel } from "../wire/protocol.ts"
-import { type Exchange, remoteExchange } from "../wire/exchange.ts"
+import { type Exchange, isPassedThrough, remoteExchange } from "../wire/exchange.ts"
 import { type BodyCommand, BodyProcessor, type BodyReply, type DecodeOptions, execute } from "./body-processor.ts"
 
 /** Executes commands, queued by account. A Failure where there is no room or the body was lost. */
@@ -50,9 +50,10 @@ export class LargeBodies {
       },
       async exchange(request, { format, model }, takes) {
         const terms = { backend: { format, model }, takes }
-        const reply = await ask({ type: "translate", id, terms })
+        const isTranslated = !isPassedThrough(endpoint, terms.backend)
+        const reply = isTranslated ? await ask({ type: "translate", id, terms }) : undefined
         if (reply instanceof Failure) return reply
-        return remoteExchange(request, terms.backend, reply.translation.prompt, async (encoding) => {
+        return remoteExchange(request, terms.backend, reply?.translation.prompt, async (encoding) => {
           const found = await ask({ type: "write", id, terms: { ...terms, ...encoding } })
           return found instanceof Failure ? found : found.written
         })

@@ -82,6 +82,12 @@ export function exchange(
   return refusal ?? new TranslatedExchange(protocol, client, prompt, encode, request.stream)
 }
 
+/** Whether a backend gets the request as it is in the client's own format, and can refuse nothing of it: there is nothing to translate. */
+export function isPassedThrough(endpoint: Endpoint, backend: BackendModel): boolean {
+  const protocol = protocolOf(backend)
+  return isClientFormat(protocol, formats[endpoint].client) && protocol.refuse === undefined
+}
+
 /** The smallest answer limit that all of these backends accept of a request in this format. */
 export function minAnswerTokens(endpoint: Endpoint, backends: readonly BackendModel[]): number {
   const least = backends.map((backend) => {

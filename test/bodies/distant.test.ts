@@ -13,12 +13,14 @@ import { type DirectExchange, exchange, type EncodedBody } from "../../src/wire/
 /** What goes in and what comes out could have gone from thread to thread. */
 class CloningClerk extends InlineBodyExecutor {
   override async ask(question: BodyCommand): Promise<BodyReply> {
+    this.asked.push(question.type)
     const answer = await super.ask(structuredClone(question))
     if (answer.type === "write") return answer
     this.largest = Math.max(this.largest, JSON.stringify(answer).length)
     return structuredClone(answer)
   }
 
+  asked: BodyCommand["type"][] = []
   /** In characters of JSON, of what was told of any body. */
   largest = 0
 }
@@ -134,6 +136,21 @@ function answerOf({ format, model }: BackendModel, name: string): JsonObject {
     stopReason: "tool_use",
   }
 }
+
+test.each(rows)(
+  "a %s request to %s is asked about once for each thing to be known of it",
+  async (client, _, backend) => {
+    clerk.asked = []
+    using large = await read(client, requests[client])
+    const found = await large.exchange(backend)
+    if (!(found instanceof Failure)) await textOf(found.encodeRequest(100, null))
+    const translated = client === backend.format ? [] : (["translate"] as const)
+    // What a format cannot say is refused by its translation.
+    const written = found instanceof Failure ? [] : (["write"] as const)
+    expect(clerk.asked).toEqual(["read", "decode", ...translated, ...written])
+    expect(translated.length + written.length).toBeGreaterThan(0)
+  },
+)
 
 test.each(["chat", "messages", "responses"] as const)(
   "a %s request belongs to the same conversation as from here, by its name and by its opening",
