@@ -238,13 +238,16 @@ export function managementTokenStore(database: Database): ManagementTokenStore {
       return made
     },
 
-    async revoke({ accountId, keyId }, tokenId) {
-      const rows = await database.run(
-        (sql) => sql`
-          delete from management_tokens where id = ${tokenId} and key_id = ${keyId} and account_id = ${accountId} returning id`,
+    async revoke(key, tokenId) {
+      // Looked for first: a deletion that is sent again finds nothing, and was done all the same.
+      if (!(await list(key)).some(({ id }) => id === tokenId)) return false
+      const { accountId, keyId } = key
+      await database.run(
+        (sql) =>
+          sql`delete from management_tokens where id = ${tokenId} and key_id = ${keyId} and account_id = ${accountId}`,
         once,
       )
-      return rows.length > 0
+      return true
     },
 
     async find(hash) {

@@ -156,22 +156,27 @@ export const memberStore = (database: Database): MemberStore => ({
   },
 
   async changeRole({ accountId, memberId }, role, by) {
-    const [row] = await database.run(
+    // Looked for first: a change that is sent again finds the role that it has made, and perhaps nobody who decides.
+    const [found] = await database.run(
       (sql) => sql<{ before: MemberRole }[]>`
-        with found as (
-          select role as before from members where account_id = ${accountId} and member_id = ${memberId}
-            and decides_on_members(${accountId}, ${by}) for update
-        ), changed as (
-          update members set role = ${role} where account_id = ${accountId} and member_id = ${memberId}
-            and exists (select from found)
-        ), uninvited as (
-          delete from invitations where account_id = ${accountId} and invited_by = ${memberId} and ${role !== "owner"}
-            and exists (select from found)
-        )
-        select before from found`,
+        select role as before from members
+        where account_id = ${accountId} and member_id = ${memberId} and decides_on_members(${accountId}, ${by})`,
       once,
     )
-    return row?.before
+    if (found === undefined) return undefined
+    const changed = await database.run(
+      (sql) => sql`
+        with changed as (
+          update members set role = ${role} where account_id = ${accountId} and member_id = ${memberId}
+            and (role = ${role} or decides_on_members(${accountId}, ${by})) returning member_id
+        ), uninvited as (
+          delete from invitations where account_id = ${accountId} and invited_by in (select member_id from changed)
+            and ${role !== "owner"}
+        )
+        select from changed`,
+      once,
+    )
+    return changed.length === 0 ? undefined : found.before
   },
 
   async remove({ accountId, memberId }, by) {

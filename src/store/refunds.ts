@@ -134,7 +134,7 @@ export function refundStore(database: Database): RefundStore {
           select ${bookedColumns(sql)} from booked`,
         once,
       )
-      return toBooked(row)
+      return toBooked(row, id)
     },
 
     async madeUnder({ accountId, idempotencyKey }) {
@@ -154,7 +154,7 @@ export function refundStore(database: Database): RefundStore {
             ${reason}, 'paid_out', ${reference}, ${upToMicro ?? null}::bigint, ${mayClaim})`,
         once,
       )
-      return toBooked(row)
+      return toBooked(row, id)
     },
 
     find: async (id) => (await run((sql) => sql`select * from refunds where id = ${id}`))[0],
@@ -258,9 +258,10 @@ const bookedColumns = (sql: Sql) => sql`
 
 type BookedRow = Omit<Booked, "refundId"> & { readonly refundId: string | null }
 
-function toBooked(row: BookedRow | undefined): Booked {
+/** One that was there under this very id was booked by this statement, which was sent again. */
+function toBooked(row: BookedRow | undefined, id: string): Booked {
   if (row === undefined) throw new Error("a refund had no outcome")
-  return { ...row, refundId: row.refundId ?? undefined }
+  return { ...row, outcome: row.refundId === id ? "booked" : row.outcome, refundId: row.refundId ?? undefined }
 }
 
 interface Row {

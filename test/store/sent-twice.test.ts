@@ -1,0 +1,110 @@
+/**
+ * What a store says of a statement whose answer was lost: it is sent again, and its caller hears of it what it would have heard the
+ * first time, for mails, alerts and answers hang on that.
+ */
+import { afterAll, beforeAll, expect, test } from "bun:test"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { managementTokenStore } from "../../src/store/credentials.ts"
+import type { Database } from "../../src/store/database.ts"
+import { memberStore } from "../../src/store/members.ts"
+import { refundStore } from "../../src/store/refunds.ts"
+import { topUpStore } from "../../src/store/top-ups.ts"
+import { Books } from "../money/books.ts"
+import { openTestDatabase, type TestDatabase } from "./harness.ts"
+
+let target: TestDatabase
+let books: Books
+let db: Database
+beforeAll(async () => {
+  target = await openTestDatabase()
+  books = await Books.open(target)
+  db = losesAnswers(target.db)
+}, 300_000)
+afterAll(() => target.close())
+
+/** Of each statement that may be sent again the first answer is lost. */
+const losesAnswers = (database: Database): Database => ({
+  async run(statement, options) {
+    if (options?.retry === true) await database.run(statement, options)
+    return await database.run(statement, options)
+  },
+  ping: () => database.ping(),
+  get load() {
+    return database.load
+  },
+  close: () => database.close(),
+})
+
+const act = { requestId: "req_1", operatorId: undefined, address: undefined }
+
+async function joined(accountId: string, role: string): Promise<string> {
+  const { accountId: memberId } = await books.account(0n)
+  await target.sql`insert into members (account_id, member_id, role, invited_by, invitation_hash)
+    values (${accountId}, ${memberId}, ${role}, ${accountId}, ${Buffer.from(memberId)})`
+  return memberId
+}
+
+test("a member's role was what it was before the change, and is another one afterwards", async () => {
+  const { accountId } = await books.account(0n)
+  const store = memberStore(db)
+  const memberId = await joined(accountId, "viewer")
+  expect(await store.changeRole({ accountId, memberId }, "owner", accountId)).toBe("viewer")
+  expect((await store.list(accountId)).map(({ role }) => role)).toEqual(["owner"])
+  // An owner who gives the role up decides on nothing any more.
+  expect(await store.changeRole({ accountId, memberId }, "developer", memberId)).toBe("owner")
+  expect((await store.list(accountId)).map(({ role }) => role)).toEqual(["developer"])
+})
+
+test("who does not decide on members changes no role, not even to the one that it is", async () => {
+  const { accountId } = await books.account(0n)
+  const store = memberStore(db)
+  const [one, other] = [await joined(accountId, "developer"), await joined(accountId, "viewer")]
+  for (const role of ["owner", "viewer"] as const)
+    expect(await store.changeRole({ accountId, memberId: other }, role, one)).toBeUndefined()
+  expect(await store.changeRole({ accountId, memberId: "acc_nobody" }, "owner", accountId)).toBeUndefined()
+  expect((await store.list(accountId)).map(({ role }) => role).toSorted()).toEqual(["developer", "viewer"])
+})
+
+test("a management token is revoked once, and another key's or an unknown one not", async () => {
+  const key = await books.account(0n)
+  const other = await books.account(0n)
+  const store = managementTokenStore(db)
+  const token = { id: "mgt_1", name: "t", prefix: "lk-mgmt", last4: "last", hash: Buffer.from("a hash") }
+  expect(await store.create(key, token)).toMatchObject({ id: "mgt_1" })
+  expect(await store.revoke(other, "mgt_1")).toBe(false)
+  expect(await store.revoke(key, "mgt_1")).toBe(true)
+  expect(await store.revoke(key, "mgt_1")).toBe(false)
+  expect(await store.list(key)).toEqual([])
+})
+
+test("a refund and what a provider takes back are booked, and those of another id under the same key were before", async () => {
+  const { accountId } = await books.account(0n)
+  const topUps = topUpStore(db)
+  const breakdown = {
+    balancePurchasedMicro: micro(100_000_000n),
+    serviceFeeMicro: zero,
+    paymentFeeMicro: zero,
+    networkFeeMicro: zero,
+  }
+  await topUps.create({ id: "top_1", accountId, provider: "played", breakdown, validMinutes: 15 })
+  await topUps.credit("top_1", { key: "topup:played:top_1", reference: "top_1" })
+  const store = refundStore(db)
+  const refund = { accountId, topUpId: "top_1", amountMicro: micro(30_000_000n), reason: "a test", byProvider: false }
+  const booked = await store.book({ ...refund, id: "ref_1", idempotencyKey: "one" }, act)
+  expect(booked).toMatchObject({ outcome: "booked", refundId: "ref_1", amountMicro: 30_000_000n })
+  expect(await store.book({ ...refund, id: "ref_2", idempotencyKey: "one" }, act)).toMatchObject({
+    outcome: "before",
+    refundId: "ref_1",
+  })
+  const { byProvider: _, ...terms } = refund
+  const reversal = { ...terms, kind: "chargeback", key: "played:1", reference: "1", upToMicro: undefined } as const
+  expect(await store.reverse({ ...reversal, id: "ref_3", mayClaim: true })).toMatchObject({
+    outcome: "booked",
+    refundId: "ref_3",
+  })
+  expect(await store.reverse({ ...reversal, id: "ref_4", mayClaim: true })).toMatchObject({ outcome: "before" })
+  const [left] = await target.sql<{ posted: bigint; transfers: number }[]>`
+    select posted_micro as posted, (select count(*)::int from transfers where debit_account = ${accountId}) as transfers
+    from balances where account_id = ${accountId}`
+  expect({ ...left }).toEqual({ posted: 40_000_000n, transfers: 2 })
+})
