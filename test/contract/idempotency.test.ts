@@ -152,7 +152,11 @@ describe.each(formats)("%s", (format) => {
       const alone = newName()
       const gone = new AbortController()
       ask(gateway, key, format, model, body, named(alone, { signal: gone.signal })).catch(() => {})
-      await Bun.sleep(100)
+      await eventually(
+        "the backend is asked again",
+        () => callsOf(gateway, model).length,
+        (calls) => calls === 2,
+      )
       gone.abort()
       await Bun.sleep(700)
       const late = await ask(gateway, key, format, model, body, named(alone))

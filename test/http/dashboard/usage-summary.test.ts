@@ -102,8 +102,11 @@ describe("the summary", () => {
       insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
       select ${id}, '2025-01-01T00:00Z', 'model-' || n % 10, 'key_' || n, 'chat', 'ok', 1, 0, 0, 0, 0, 0, 0
       from generate_series(${from}::int, ${to}::int) n`
-    const ask = async (groups: string) =>
-      await world.call("GET", `/usage/summary?from=2025-01-01&to=2026-01-01&${groups}`, { token })
+    const ask = async (groups: string, tries = 10): ReturnType<typeof world.call> => {
+      const answer = await world.call("GET", `/usage/summary?from=2025-01-01&to=2026-01-01&${groups}`, { token })
+      // On a machine with much other work it may take longer than a statement may, and is asked for again, as the answer says.
+      return answer.status === 503 && tries > 1 ? await ask(groups, tries - 1) : answer
+    }
     const byKey = "group_by=key&split_by=model"
     await keys(1, 50_000)
     expect((await ask(byKey)).json.data).toHaveLength(50_000)
