@@ -38,9 +38,8 @@ export class Adjustments {
     for (let looks = 0; ; looks++) {
       const adjusted = await adjust(this.#parts.database, adjustment, act)
       switch (adjusted.outcome) {
-        // Also of one that was made before: it may have been this one, sent again because its answer was lost.
+        // Also of one that was made under this key before: it may be this one, sent again because its answer was lost.
         case "adjusted":
-        case "adjusted before":
           if (amountMicro > 0n) this.#parts.credited(accountId)
           return adjusted.balanceMicro
         case "no account":

@@ -50,8 +50,8 @@ export class LargeBodies {
       },
       async exchange(request, { format, model }, takes) {
         const terms = { backend: { format, model }, takes }
-        const isTranslated = !isPassedThrough(endpoint, terms.backend)
-        const reply = isTranslated ? await ask({ type: "translate", id, terms }) : undefined
+        const isKnown = isPassedThrough(endpoint, terms.backend)
+        const reply = isKnown ? undefined : await ask({ type: "translate", id, terms })
         if (reply instanceof Failure) return reply
         return remoteExchange(request, terms.backend, reply?.translation.prompt, async (encoding) => {
           const found = await ask({ type: "write", id, terms: { ...terms, ...encoding } })

@@ -63,7 +63,7 @@ export interface Reversal extends Pick<NewRefund, "id" | "accountId" | "amountMi
 }
 
 export interface Booked {
-  /** `before`: under this key. `over`: more than is left of the top-up. `short`: more than is free. `nothing`: all is booked. */
+  /** `before`: another one under this key. `over`: more than is left of the top-up. `short`: more than is free. `nothing`: all is booked. */
   readonly outcome: "booked" | "before" | "no account" | "not paid" | "over" | "short" | "nothing"
   readonly refundId: string | undefined
   readonly freeMicro: Micro

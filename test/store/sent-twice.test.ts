@@ -7,6 +7,7 @@ import { micro, zero } from "../../actors/money/micro.ts"
 import { managementTokenStore } from "../../src/store/credentials.ts"
 import type { Database } from "../../src/store/database.ts"
 import { memberStore } from "../../src/store/members.ts"
+import { adjust } from "../../src/store/operator/adjustments.ts"
 import { refundStore } from "../../src/store/refunds.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { Books } from "../money/books.ts"
@@ -35,7 +36,8 @@ const losesAnswers = (database: Database): Database => ({
   close: () => database.close(),
 })
 
-const act = { requestId: "req_1", operatorId: undefined, address: undefined }
+let requests = 0
+const act = () => ({ requestId: `req_${++requests}`, operatorId: undefined, address: undefined })
 
 async function joined(accountId: string, role: string): Promise<string> {
   const { accountId: memberId } = await books.account(0n)
@@ -90,9 +92,9 @@ test("a refund and what a provider takes back are booked, and those of another i
   await topUps.credit("top_1", { key: "topup:played:top_1", reference: "top_1" })
   const store = refundStore(db)
   const refund = { accountId, topUpId: "top_1", amountMicro: micro(30_000_000n), reason: "a test", byProvider: false }
-  const booked = await store.book({ ...refund, id: "ref_1", idempotencyKey: "one" }, act)
+  const booked = await store.book({ ...refund, id: "ref_1", idempotencyKey: "one" }, act())
   expect(booked).toMatchObject({ outcome: "booked", refundId: "ref_1", amountMicro: 30_000_000n })
-  expect(await store.book({ ...refund, id: "ref_2", idempotencyKey: "one" }, act)).toMatchObject({
+  expect(await store.book({ ...refund, id: "ref_2", idempotencyKey: "one" }, act())).toMatchObject({
     outcome: "before",
     refundId: "ref_1",
   })
@@ -107,4 +109,11 @@ test("a refund and what a provider takes back are booked, and those of another i
     select posted_micro as posted, (select count(*)::int from transfers where debit_account = ${accountId}) as transfers
     from balances where account_id = ${accountId}`
   expect({ ...left }).toEqual({ posted: 40_000_000n, transfers: 2 })
+})
+
+test("an adjustment is made, once", async () => {
+  const { accountId } = await books.account(0n)
+  const adjustment = { accountId, amountMicro: micro(5_000_000n), reason: "a test", idempotencyKey: "one" }
+  for (const _ of [1, 2])
+    expect(await adjust(db, adjustment, act())).toEqual({ outcome: "adjusted", balanceMicro: micro(5_000_000n) })
 })

@@ -16,7 +16,8 @@ export interface Adjustment {
 }
 
 export type Adjusted =
-  | { readonly outcome: "adjusted" | "adjusted before"; readonly balanceMicro: Micro }
+  /** Now, or under this key before. */
+  | { readonly outcome: "adjusted"; readonly balanceMicro: Micro }
   /** Another amount was moved under this key, or the same for another reason. */
   | { readonly outcome: "other"; readonly amountMicro: Micro; readonly reason: string }
   /** More than is free, that is, neither spent nor leased; or the balance would pass what JSON says exactly. */
@@ -65,7 +66,7 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
   if (row.earlier !== null) {
     const earlierReason = row.earlier_reason ?? ""
     return row.earlier === amount && earlierReason === reason
-      ? { outcome: "adjusted before", balanceMicro: micro(row.posted_micro) }
+      ? { outcome: "adjusted", balanceMicro: micro(row.posted_micro) }
       : { outcome: "other", amountMicro: micro(row.earlier), reason: earlierReason }
   }
   // Somebody else made it at the same time, after this statement had begun: the next one sees it.
