@@ -7,7 +7,7 @@ import { nanoid } from "nanoid"
 import { MICRO_PER_RUPIAH, type Micro, micro, minus } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Act } from "../store/operator/audit.ts"
-import type { PaymentProblem } from "../store/operator/payments.ts"
+import type { PaymentProblem } from "../store/payment-problems.ts"
 import type { Booked, MadeRefund, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
 import type { TopUp } from "../store/top-ups.ts"
 import type { PaymentNotice, PaymentProvider, ToldReversal } from "./provider.ts"
@@ -16,7 +16,8 @@ export interface RefundsParts {
   readonly store: RefundStore
   readonly topUps: { find(id: string): Promise<TopUp | undefined> }
   readonly providers: readonly PaymentProvider[]
-  readonly problems: { record(problem: PaymentProblem): Promise<void> }
+  /** Hears of what went back and is over what was paid, and of what a bank took back, once it is kept. */
+  readonly needsOperator: (problem: PaymentProblem) => void
   /** Asks every process for so much of what it has leased of the account and does not need. */
   readonly recall: (accountId: string, amount: Micro) => void
   /** The balance, or what is claimed of it, is another. */
@@ -106,7 +107,7 @@ export class Refunds {
         kind: told.kind,
         amountMicro: micro(told.amountRp * MICRO_PER_RUPIAH),
         reason: told.reason.replaceAll("\u0000", "").slice(0, 200),
-        key: `${topUp.provider}:${topUp.id}:${told.reference}`,
+        provider: topUp.provider,
         reference: told.reference,
         upToMicro,
       }
@@ -114,7 +115,7 @@ export class Refunds {
         this.#parts.store.reverse({ ...reversal, mayClaim }),
       )
       isNew ||= booked.outcome === "booked"
-      await this.#report(topUp, told, booked)
+      for (const problem of booked.problems) this.#parts.needsOperator(problem)
     }
     if (isNew) {
       this.#parts.changed(topUp.accountId)
@@ -197,7 +198,7 @@ export class Refunds {
   }
 
   /** Until it is booked, or what is free is not enough however long it waits. The last time a claim is made of it. */
-  async #freed(accountId: string, book: (mayClaim: boolean) => Promise<Booked>): Promise<Booked> {
+  async #freed<T extends Booked>(accountId: string, book: (mayClaim: boolean) => Promise<T>): Promise<T> {
     for (let looks = 0; ; looks++) {
       const booked = await book(looks === LOOKS)
       if (booked.outcome !== "short" || looks === LOOKS) return booked
@@ -206,21 +207,6 @@ export class Refunds {
       if (looks === 0) this.#parts.recall(accountId, minus(booked.amountMicro, booked.freeMicro))
       await Bun.sleep(LOOK_MS)
     }
-  }
-
-  async #report(topUp: TopUp, told: ToldReversal, booked: Booked): Promise<void> {
-    const { problems, store } = this.#parts
-    const problem = {
-      provider: topUp.provider,
-      // Two top-ups may have one of a name, such as the rest of the same sum.
-      reference: `${topUp.id}:${told.reference}`,
-      topUpId: topUp.id,
-      paid: `${told.amountRp} IDR`,
-    }
-    // The status is of the latest reversal; a refund before it was booked as one.
-    const kind = booked.outcome === "before" && booked.refundId ? (await store.find(booked.refundId))?.kind : told.kind
-    if (kind === "chargeback") await problems.record({ ...problem, kind: "chargeback" })
-    if (booked.overMicro > 0n) await problems.record({ ...problem, kind: "over_refunded" })
   }
 
   async #send(refund: Refund): Promise<void> {

@@ -10,7 +10,7 @@ import type { Config } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Database } from "../store/database.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
-import { type PaymentProblem, type PaymentProblemStore, paymentProblemStore } from "../store/operator/payments.ts"
+import { type PaymentProblem, type PaymentProblemStore, paymentProblemStore } from "../store/payment-problems.ts"
 import { refundStore } from "../store/refunds.ts"
 import { type Breakdown, creditKey, OPEN_AT_ONCE, type TopUp, type TopUpStore, topUpStore } from "../store/top-ups.ts"
 import { midtransProvider } from "./midtrans.ts"
@@ -234,7 +234,14 @@ export function openPayments(config: Config, database: Database, ports: PaymentP
   const store = topUpStore(database)
   const { recall, changed, credited, needsOperator } = ports
   const problems = paymentProblemStore(database, needsOperator)
-  const refunds = new Refunds({ store: refundStore(database), topUps: store, providers, problems, recall, changed })
+  const refunds = new Refunds({
+    store: refundStore(database),
+    topUps: store,
+    providers,
+    needsOperator,
+    recall,
+    changed,
+  })
   const topUps = new TopUps({
     store,
     problems,

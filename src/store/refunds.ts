@@ -2,9 +2,10 @@
  * Refunds as rows: money that goes back to a payer, by an operator or by the payment provider itself. Micro-rupiah. Each is
  * booked in one statement, in the function `refund_1` of the database (migrations/0043_refunds.sql), once for each key.
  */
-import { type Micro, micro } from "../../actors/money/micro.ts"
+import { MICRO_PER_RUPIAH, type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
+import { insertProblems, type PaymentProblem } from "./payment-problems.ts"
 import type { ListPage } from "./top-ups.ts"
 
 /** `refund` is an operator's; the others the provider made unasked. */
@@ -34,10 +35,6 @@ export interface Refund {
   readonly paidOutAt: Date | undefined
 }
 
-export type OwnedRefund = Refund & { readonly email: string }
-
-export const waitingStatuses = ["booked", "sending"] as const
-
 export interface NewRefund {
   readonly id: string
   readonly accountId: string
@@ -53,8 +50,8 @@ export interface NewRefund {
 export interface Reversal extends Pick<NewRefund, "id" | "accountId" | "amountMicro" | "reason"> {
   readonly topUpId: string
   readonly kind: Exclude<RefundKind, "refund">
-  /** The provider and its name for this reversal: one booking for each. */
-  readonly key: string
+  readonly provider: string
+  /** The provider's name for it: one booking for each of a top-up. */
   readonly reference: string
   /** All that the provider says it has taken back of the top-up unasked. */
   readonly upToMicro: Micro | undefined
@@ -74,6 +71,9 @@ export interface Booked {
   readonly overMicro: Micro
 }
 
+/** `problems`: what it leaves to an operator and is new, kept in the statement that books, so that none is lost between two. */
+export type BookedReversal = Booked & { readonly problems: readonly PaymentProblem[] }
+
 export interface MadeRefund {
   readonly refund: Refund
   /** As it was asked for at first; undefined for one of before this was written down. */
@@ -85,12 +85,10 @@ export interface RefundStore {
   book(refund: NewRefund, act: Act): Promise<Booked>
   /** The operator's refund that was made under this key. */
   madeUnder(key: Pick<NewRefund, "accountId" | "idempotencyKey">): Promise<MadeRefund | undefined>
-  reverse(reversal: Reversal): Promise<Booked>
+  reverse(reversal: Reversal): Promise<BookedReversal>
   find(id: string): Promise<Refund | undefined>
   /** The newest first; of one account, or of one top-up. Without a page the latest hundred. */
   list(of: { readonly accountId: string } | { readonly topUpId: string }, page?: ListPage): Promise<readonly Refund[]>
-  /** Those of all accounts that are not paid out, or that are so far; the newest first. */
-  waiting(status: Refund["status"] | undefined, page: ListPage): Promise<readonly OwnedRefund[]>
   /** Those that the provider is to be asked about now; each is put off until its next time, for everybody. */
   claimDue(): Promise<readonly Refund[]>
   /** Takes the right to ask the provider about one now. */
@@ -108,13 +106,12 @@ export type RefundChange =
   | { readonly to: "sending"; readonly reason: string }
   | { readonly to: "cancelled"; readonly reason: string }
 
-/** How many are listed. */
 const LISTED = 100
 const CLAIMED = 10
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export function refundStore(database: Database): RefundStore {
-  const run = async (query: (sql: Sql) => Promise<readonly Row[]>): Promise<readonly Refund[]> =>
+  const run = async (query: (sql: Sql) => Promise<readonly RefundRow[]>): Promise<readonly Refund[]> =>
     (await database.run(query, once)).map(toRefund)
   return {
     async book({ id, accountId, topUpId, amountMicro, reason, idempotencyKey, byProvider }, act) {
@@ -139,22 +136,36 @@ export function refundStore(database: Database): RefundStore {
 
     async madeUnder({ accountId, idempotencyKey }) {
       const [row] = await database.run(
-        (sql) => sql<(Row & { asked: string | null })[]>`
-          select r.*, (select a.after ->> 'payout' from audit_log a where a.subject = r.account_id and a.action = 'account.refunded' and a.after ->> 'refund' = r.id) as asked
-          from refunds r where r.account_id = ${accountId} and r.idempotency_key = ${`operator:${idempotencyKey}`}`,
+        (sql) => sql<(RefundRow & { asked: string | null })[]>`
+          select r.*, (select a.after ->> 'payout' from audit_log a where a.subject = r.account_id and a.action = 'account.refunded' and a.after ->> 'refund' = r.id)
+            as asked from refunds r where r.account_id = ${accountId} and r.idempotency_key = ${`operator:${idempotencyKey}`}`,
         once,
       )
       return row && { refund: toRefund(row), byProvider: row.asked === null ? undefined : row.asked === "provider" }
     },
 
-    async reverse({ id, accountId, topUpId, kind, amountMicro, reason, key, reference, upToMicro, mayClaim }) {
+    async reverse({ id, accountId, topUpId, kind, amountMicro, reason, provider, reference, upToMicro, mayClaim }) {
+      const name = `${topUpId}:${reference}`
+      const problem = { provider, reference: name, topUpId, paid: `${amountMicro / MICRO_PER_RUPIAH} IDR` }
       const [row] = await database.run(
-        (sql) => sql<BookedRow[]>`
-          select ${bookedColumns(sql)} from refund_1(${id}, ${kind}, ${accountId}, ${topUpId}, ${amountMicro}::bigint, ${`provider:${key}`},
-            ${reason}, 'paid_out', ${reference}, ${upToMicro ?? null}::bigint, ${mayClaim})`,
+        (sql) => sql<(BookedRow & { problems: PaymentProblem["kind"][] })[]>`
+          with booked as materialized (
+            select * from refund_1(${id}, ${kind}, ${accountId}, ${topUpId}, ${amountMicro}::bigint, ${`provider:${provider}:${name}`},
+              ${reason}, 'paid_out', ${reference}, ${upToMicro ?? null}::bigint, ${mayClaim})
+          ), kept as (
+            ${insertProblems(
+              sql,
+              problem,
+              // The status that is told is of the latest reversal; what was booked before may have been of another kind.
+              sql`select 'over_refunded' as kind from booked where outcome <> 'short' and over_micro > 0 union all
+                select 'chargeback' from booked where outcome <> 'short'
+                  and coalesce((select r.kind from refunds r where r.id = refund_id), ${kind}) = 'chargeback'`,
+            )}
+          )
+          select ${bookedColumns(sql)}, array(select kind from kept where is_new) as problems from booked`,
         once,
       )
-      return toBooked(row, id)
+      return { ...toBooked(row, id), problems: (row?.problems ?? []).map((of) => ({ ...problem, kind: of })) }
     },
 
     find: async (id) => (await run((sql) => sql`select * from refunds where id = ${id}`))[0],
@@ -163,20 +174,9 @@ export function refundStore(database: Database): RefundStore {
       run(
         (sql) => sql`
           select * from refunds
-          where ${"accountId" in of ? sql`account_id = ${of.accountId}` : sql`top_up_id = ${of.topUpId}`} ${before(sql, after)}
+          where ${"accountId" in of ? sql`account_id = ${of.accountId}` : sql`top_up_id = ${of.topUpId}`} ${refundsBefore(sql, after)}
           order by created_at desc, id desc limit ${limit}`,
       ),
-
-    async waiting(status, { after, limit }) {
-      const rows = await database.run(
-        (sql) => sql<(Row & { email: string })[]>`
-          select refunds.*, (select email from accounts where accounts.id = refunds.account_id) from refunds
-          where status in ('booked', 'sending') ${status === undefined ? sql`` : sql`and status = ${status}`} ${before(sql, after)}
-          order by created_at desc, id desc limit ${limit}`,
-        once,
-      )
-      return rows.map((row) => ({ ...toRefund(row), email: row.email }))
-    },
 
     claimDue: () =>
       run(
@@ -237,7 +237,7 @@ export function refundStore(database: Database): RefundStore {
 }
 
 /** After one of a list that has the newest first. */
-const before = (sql: Sql, after: string | undefined) =>
+export const refundsBefore = (sql: Sql, after: string | undefined) =>
   after === undefined ? sql`` : sql`and (created_at, id) < (select created_at, id from refunds where id = ${after})`
 
 /** Ever less often: after half of its age, to an hour. From then on another process may take it over, when this one has died. */
@@ -264,7 +264,7 @@ function toBooked(row: BookedRow | undefined, id: string): Booked {
   return { ...row, outcome: row.refundId === id ? "booked" : row.outcome, refundId: row.refundId ?? undefined }
 }
 
-interface Row {
+export interface RefundRow {
   id: string
   account_id: string
   top_up_id: string | null
@@ -282,7 +282,7 @@ interface Row {
   paid_out_at: Date | null
 }
 
-const toRefund = (row: Row): Refund => ({
+export const toRefund = (row: RefundRow): Refund => ({
   id: row.id,
   accountId: row.account_id,
   topUpId: row.top_up_id ?? undefined,

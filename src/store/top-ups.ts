@@ -5,10 +5,10 @@ import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts
 import type { Database } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 
-/** What a top-up costs; the total is what the payer pays. */
 /** Under which a payment is credited, once. `reference`: the provider's name for it. */
 export const creditKey = (provider: string, reference: string): string => `topup:${provider}:${reference}`
 
+/** What a top-up costs; the total is what the payer pays. */
 export interface Breakdown {
   readonly balancePurchasedMicro: Micro
   readonly serviceFeeMicro: Micro

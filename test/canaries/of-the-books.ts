@@ -181,12 +181,12 @@ export const booksCanaries: readonly Canary[] = [
     reason: /record-openings|close/,
   },
   {
-    file: "src/payments/refunds.ts",
+    file: "src/store/refunds.ts",
     detector: "refunds",
     name: "a chargeback that is told twice is booked twice",
     means: "A notification is repeated, and the customer owes the same money a second time.",
-    find: "key: `${topUp.provider}:${topUp.id}:${told.reference}`",
-    replace: "key: `${topUp.provider}:${topUp.id}:${told.reference}:${nanoid()}`",
+    find: "${`provider:${provider}:${name}`}",
+    replace: "${`provider:${provider}:${name}:${id}`}",
     reason: /\(fail\).*(?:spent already is a claim|whatever order)/,
   },
   {

@@ -2,12 +2,12 @@
 import { expect, test } from "bun:test"
 import { filledIn, firstModel } from "../../src/dashboard/pages/quick-start/client.ts"
 import { clients } from "../../src/dashboard/pages/quick-start/clients.ts"
-import { withClients } from "../../src/dashboard/pages/quick-start/document.ts"
+import { withClients } from "./clients-document.ts"
 import catalogue from "../../seeds/catalogue.json"
 
 const page = await Bun.file("docs/clients.md").text()
 
-test("docs/clients.md has the set-ups that `bun src/dashboard/pages/quick-start/document.ts` writes", () => {
+test("docs/clients.md has the set-ups that `bun test/dashboard/clients-document.ts` writes", () => {
   expect(page).toBe(withClients(page))
 })
 

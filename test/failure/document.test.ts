@@ -1,10 +1,10 @@
 import { expect, test } from "bun:test"
-import { errorsDocument } from "../../src/failure/document.ts"
+import { errorsDocument } from "./document.ts"
 import { failureCodes } from "../../src/failure/table.ts"
 
 const file = Bun.file(new URL("../../docs/errors.md", import.meta.url))
 
-test("docs/errors.md is what `bun src/failure/document.ts` writes", async () => {
+test("docs/errors.md is what `bun test/failure/document.ts` writes", async () => {
   expect(await file.text()).toBe(errorsDocument())
 })
 

@@ -8,7 +8,6 @@ import { Refunds, type RefundTerms } from "../../src/payments/refunds.ts"
 import { checkClaim } from "../../src/reconciliation/reconcile.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { adjust } from "../../src/store/operator/adjustments.ts"
-import { paymentProblemStore } from "../../src/store/operator/payments.ts"
 import { returnLease } from "../../src/store/leases.ts"
 import { refundStore } from "../../src/store/refunds.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
@@ -23,6 +22,7 @@ let serial = 0
 let answer: () => ProviderRefunded | Failure
 const asked: string[] = []
 const recalled: string[] = []
+const heard: string[] = []
 beforeAll(async () => {
   target = await openTestDatabase()
   books = await Books.open(target)
@@ -45,7 +45,7 @@ const refunds = () => {
     store: refundStore(target.db),
     topUps: store,
     providers: [provider],
-    problems: paymentProblemStore(target.db),
+    needsOperator: (problem) => void heard.push(`${problem.topUpId} ${problem.kind}`),
     recall: (accountId) => void recalled.push(accountId),
     changed: () => {},
   })
@@ -291,8 +291,20 @@ describe("what the provider takes back", () => {
       select (sum(balance_micro + service_fee_micro + payment_fee_micro) / ${RP})::bigint as back,
         (select count(*) from payment_problems where top_up_id = ${of.topUpId} and kind = 'over_refunded') as problems
       from refunds where top_up_id = ${of.topUpId}`
-    // One of the last three was booked in full, one for what was left, and what was over is told.
+    // One of the last three was booked in full, one for what was left, and what was over is told, once.
     expect(sum).toEqual({ back: 101_200n, problems: 2n })
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["5", 20_000n]]))
+    const told = heard.filter((problem) => problem.startsWith(`${of.topUpId} `)).toSorted()
+    const kinds = [
+      "chargeback",
+      "chargeback",
+      "chargeback",
+      "chargeback",
+      "chargeback",
+      "over_refunded",
+      "over_refunded",
+    ]
+    expect(told).toEqual(kinds.map((kind) => `${of.topUpId} ${kind}`))
     await agree()
   })
 

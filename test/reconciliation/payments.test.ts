@@ -6,7 +6,7 @@ import { midtransProvider } from "../../src/payments/midtrans.ts"
 import { simulatedProvider } from "../../src/payments/provider.ts"
 import { Refunds } from "../../src/payments/refunds.ts"
 import { comparePayments } from "../../src/reconciliation/payments.ts"
-import { paymentProblemStore } from "../../src/store/operator/payments.ts"
+import { paymentProblemStore } from "../../src/store/payment-problems.ts"
 import { refundStore } from "../../src/store/refunds.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { Books } from "../money/books.ts"
@@ -78,7 +78,7 @@ async function compare(days = 7) {
     store: refundStore(target.db),
     topUps: store,
     providers,
-    problems,
+    needsOperator: () => {},
     recall: () => {},
     changed: () => {},
   })

@@ -115,7 +115,7 @@ async function giveBack({ db }: TestDatabase, books: SqlBooks): Promise<void> {
     kind: "chargeback",
     amountMicro: micro(770n),
     reason: "bank",
-    key: "simulated:5",
+    provider: "simulated",
     reference: "5",
     upToMicro: micro(770n),
     mayClaim: true,

@@ -99,16 +99,26 @@ test("a refund and what a provider takes back are booked, and those of another i
     refundId: "ref_1",
   })
   const { byProvider: _, ...terms } = refund
-  const reversal = { ...terms, kind: "chargeback", key: "played:1", reference: "1", upToMicro: undefined } as const
+  const reversal = { ...terms, kind: "chargeback", provider: "played", reference: "1", upToMicro: undefined } as const
   expect(await store.reverse({ ...reversal, id: "ref_3", mayClaim: true })).toMatchObject({
     outcome: "booked",
     refundId: "ref_3",
   })
   expect(await store.reverse({ ...reversal, id: "ref_4", mayClaim: true })).toMatchObject({ outcome: "before" })
+  const rest = { ...reversal, reference: "2", amountMicro: micro(90_000_000n) }
+  expect(await store.reverse({ ...rest, id: "ref_5", mayClaim: true })).toMatchObject({ outcome: "booked" })
   const [left] = await target.sql<{ posted: bigint; transfers: number }[]>`
     select posted_micro as posted, (select count(*)::int from transfers where debit_account = ${accountId}) as transfers
     from balances where account_id = ${accountId}`
-  expect({ ...left }).toEqual({ posted: 40_000_000n, transfers: 2 })
+  expect({ ...left }).toEqual({ posted: 0n, transfers: 3 })
+  // What is over was kept by the sending that booked; the second has nothing to say of it.
+  const problems = await target.sql<{ kind: string; reference: string; paid: string }[]>`
+    select kind, reference, paid from payment_problems order by id`
+  expect(problems.map(({ kind, reference, paid }) => [kind, reference, paid])).toEqual([
+    ["chargeback", "top_1:1", "30 IDR"],
+    ["over_refunded", "top_1:2", "90 IDR"],
+    ["chargeback", "top_1:2", "90 IDR"],
+  ])
 })
 
 test("an adjustment is made, once", async () => {

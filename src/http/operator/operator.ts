@@ -116,6 +116,7 @@ export function operatorControllers(deps: OperatorDeps) {
         refunds,
         store: refundStore(database),
         views: accountViews(database),
+        payments: paymentViews(database),
       }),
     )
     .use(operatorPaymentsController({ authenticate, audit, views: paymentViews(database) }))

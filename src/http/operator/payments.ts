@@ -3,7 +3,8 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
-import { type OwnedTopUp, type PaymentViews, problemKinds, type StoredProblem } from "../../store/operator/payments.ts"
+import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operator/payments.ts"
+import { problemKinds } from "../../store/payment-problems.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import {
   csvFile,

@@ -6,7 +6,8 @@ import { Failure } from "../../failure/failure.ts"
 import type { Refunds } from "../../payments/refunds.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import type { AccountViews } from "../../store/operator/accounts.ts"
-import { type OwnedRefund, type Refund, type RefundStore, waitingStatuses } from "../../store/refunds.ts"
+import { type OwnedRefund, type PaymentViews, waitingStatuses } from "../../store/operator/payments.ts"
+import type { Refund, RefundStore } from "../../store/refunds.ts"
 import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { refundJson, refundShape } from "../dashboard/top-ups.ts"
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
@@ -15,8 +16,9 @@ import { ACCOUNT_ID, OnceKey } from "./accounts.ts"
 
 export interface RefundsDeps {
   readonly refunds: Refunds
-  readonly store: Pick<RefundStore, "list" | "waiting">
+  readonly store: Pick<RefundStore, "list">
   readonly views: Pick<AccountViews, "find">
+  readonly payments: Pick<PaymentViews, "waitingRefunds">
   readonly authenticate: Authenticate
 }
 
@@ -66,7 +68,7 @@ const OperatorRefund = Type.Intersect(
   { $id: "OperatorRefund" },
 )
 
-export const operatorRefundsController = ({ refunds, store, views, authenticate }: RefundsDeps) => {
+export const operatorRefundsController = ({ refunds, store, views, payments, authenticate }: RefundsDeps) => {
   const operators = operatorBy(authenticate)
   const found = async (id: string) =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
@@ -87,7 +89,7 @@ export const operatorRefundsController = ({ refunds, store, views, authenticate 
         async ({ query }) => {
           const page = readPage(query, [REFUND_ID])
           if (page instanceof Failure) return page
-          const rows = await store.waiting(query.status, { after: page.after?.[0], limit: page.limit + 1 })
+          const rows = await payments.waitingRefunds(query.status, { after: page.after?.[0], limit: page.limit + 1 })
           return pageJson(rows, page, { item: ownedRefundJson, placeOf: ({ id }) => [id] })
         },
       ),

@@ -1,11 +1,17 @@
-/** Everybody's top-ups, and payments that came and could not be credited. */
+/** Everybody's top-ups and refunds, and payments that came and could not be credited. */
 import type { Database, Sql } from "../database.ts"
-import { TOP_UP_COLUMNS, type TopUp, type TopUpRow, toTopUp } from "../top-ups.ts"
+import { type Refund, type RefundRow, refundsBefore, toRefund } from "../refunds.ts"
+import { type ListPage, TOP_UP_COLUMNS, type TopUp, type TopUpRow, toTopUp } from "../top-ups.ts"
+import type { PaymentProblem } from "../payment-problems.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
 
 export interface OwnedTopUp extends TopUp {
   readonly email: string
 }
+
+export type OwnedRefund = Refund & { readonly email: string }
+
+export const waitingStatuses = ["booked", "sending"] as const
 
 export interface StoredProblem extends PaymentProblem {
   readonly id: bigint
@@ -26,6 +32,8 @@ export interface PaymentViews {
     readonly after: string | undefined
     readonly limit: number
   }): Promise<readonly OwnedTopUp[]>
+  /** Refunds that are not paid out, or that are so far; the newest first. */
+  waitingRefunds(status: Refund["status"] | undefined, page: ListPage): Promise<readonly OwnedRefund[]>
   /** The newest first; unresolved ones alone, or all. */
   problems(page: {
     readonly all: boolean
@@ -53,6 +61,17 @@ export function paymentViews(database: Database): PaymentViews {
         once,
       )
       return rows.map((row) => ({ ...toTopUp(row), email: row.email }))
+    },
+
+    async waitingRefunds(status, { after, limit }) {
+      const rows = await database.run(
+        (sql) => sql<(RefundRow & { email: string })[]>`
+          select refunds.*, (select email from accounts where accounts.id = refunds.account_id) from refunds
+          where status in ('booked', 'sending') ${status === undefined ? sql`` : sql`and status = ${status}`} ${refundsBefore(sql, after)}
+          order by created_at desc, id desc limit ${limit}`,
+        once,
+      )
+      return rows.map((row) => ({ ...toRefund(row), email: row.email }))
     },
 
     async problems({ all, before, limit }) {
@@ -120,59 +139,3 @@ const toProblem = (row: Row): StoredProblem => ({
       ? undefined
       : { at: row.resolved_at, by: row.resolved_by ?? undefined, note: row.note ?? undefined },
 })
-
-/**
- * Payments that came and could not be credited: an order that nobody knows, or not the amount of the top-up. What a payer's
- * bank took back, and what was paid after its account was closed. Kept once each, however often it is told, until an operator
- * has seen to it.
- */
-export const problemKinds = [
-  "unknown_order",
-  "wrong_amount",
-  "mismatch",
-  "chargeback",
-  "over_refunded",
-  "closed_account",
-] as const
-
-export interface PaymentProblem {
-  readonly provider: string
-  /**
-   * `mismatch`: what was told is not what the provider itself has of the payment. `chargeback`: the payer's bank took it back.
-   * `over_refunded`: more went back than was paid; what is over is not booked. `closed_account`: credited, and nobody can spend it;
-   * the credit's own statement keeps it (src/store/top-ups.ts).
-   */
-  readonly kind: (typeof problemKinds)[number]
-  /** The provider's name for the payment. */
-  readonly reference: string
-  /** Undefined for an order that is none of this provider's top-ups. */
-  readonly topUpId: string | undefined
-  /** What came, as the provider says it: an amount and its currency. */
-  readonly paid: string
-}
-
-export interface PaymentProblemStore {
-  record(problem: PaymentProblem): Promise<void>
-}
-
-/** `kept` hears of each once, when it is new. */
-export const paymentProblemStore = (
-  database: Database,
-  kept: (problem: PaymentProblem) => void = () => {},
-): PaymentProblemStore => ({
-  async record(problem) {
-    const { provider, kind, reference, topUpId, paid } = problem
-    const [row] = await database.run(
-      (sql) => sql<{ is_new: boolean }[]>`
-        insert into payment_problems (provider, kind, reference, top_up_id, paid)
-        values (${provider}, ${kind}, ${told(reference)}, ${topUpId ?? null}, ${told(paid)})
-        on conflict (provider, kind, reference, paid) do update set last_seen_at = now()
-        returning last_seen_at = first_seen_at as is_new`,
-      { deadlineMs: 5_000, retry: true },
-    )
-    if (row?.is_new === true) kept(problem)
-  },
-})
-
-/** As a provider said it, in the length and the characters that a text column takes. */
-const told = (text: string): string => text.replaceAll("\u0000", "").slice(0, 200)

@@ -50,7 +50,7 @@ import { accountStore } from "../../../src/store/accounts.ts"
 import { apiKeyStore } from "../../../src/store/api-keys.ts"
 import { breakerStore } from "../../../src/store/breakers.ts"
 import { priceChangeStore } from "../../../src/store/announcements.ts"
-import { paymentProblemStore } from "../../../src/store/operator/payments.ts"
+import { paymentProblemStore } from "../../../src/store/payment-problems.ts"
 import { secondFactorStore } from "../../../src/store/second-factors.ts"
 import { passkeyStore } from "../../../src/store/passkeys.ts"
 import { sessionStore } from "../../../src/store/sessions.ts"
@@ -185,7 +185,7 @@ export async function openWorld(options: WorldOptions = {}) {
     store: refundsStore,
     topUps: store,
     providers: [provider],
-    problems,
+    needsOperator: () => {},
     recall: (accountId) => void recalled.push(accountId),
     changed: () => {},
   })

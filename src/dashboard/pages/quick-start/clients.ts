@@ -2,7 +2,7 @@
  * Editors, and applications to talk or to automate with.
  *
  * The set-up of each client, in two places: the quick start page fills it in, and `docs/clients.md` has it as it is
- * (`bun src/dashboard/pages/quick-start/document.ts` writes that, and a test holds the one against the other).
+ * (`bun test/dashboard/clients-document.ts` writes that, and a test holds the one against the other).
  */
 import { agents } from "./agents.ts"
 import { type Client, sdks } from "./client.ts"

@@ -1,8 +1,8 @@
 /**
- * `docs/errors.md`, made of the error table: `bun src/failure/document.ts` writes it. A test holds the file against what
+ * `docs/errors.md`, made of the error table: `bun test/failure/document.ts` writes it. A test holds the file against what
  * is made here, so that the document cannot say anything else than the gateway does.
  */
-import { type FailureCode, failureCodes, failureRow } from "./table.ts"
+import { type FailureCode, failureCodes, failureRow } from "../../src/failure/table.ts"
 
 export function errorsDocument(): string {
   return [head, ...failureCodes.map(entry), streams].join("\n")
@@ -17,7 +17,7 @@ function entry(code: FailureCode): string {
 
 const head = `# Errors
 
-<!-- Made by \`bun src/failure/document.ts\` from src/failure/table.ts. Do not edit. -->
+<!-- Made by \`bun test/failure/document.ts\` from src/failure/table.ts. Do not edit. -->
 
 Every error has the same JSON body, on every endpoint:
 

@@ -1,12 +1,12 @@
 /**
- * The set-ups in `docs/clients.md`, made of the same list as the quick start page: `bun src/dashboard/pages/quick-start/document.ts`
+ * The set-ups in `docs/clients.md`, made of the same list as the quick start page: `bun test/dashboard/clients-document.ts`
  * writes them between its two marks.
  */
-import type { Client, Snippet } from "./client.ts"
-import { clients } from "./clients.ts"
+import type { Client, Snippet } from "../../src/dashboard/pages/quick-start/client.ts"
+import { clients } from "../../src/dashboard/pages/quick-start/clients.ts"
 
 const BEGIN =
-  "<!-- Made by `bun src/dashboard/pages/quick-start/document.ts` from the lists beside it. Do not edit. -->"
+  "<!-- Made by `bun test/dashboard/clients-document.ts` from the lists of the quick start page. Do not edit. -->"
 const END = "<!-- Here ends what is made. -->"
 
 /** The document with its set-ups made anew. */
@@ -34,6 +34,6 @@ const inExample = (text: string, example: string): string =>
   text.replaceAll("<MODEL>", example).replaceAll("<CONTEXT>", "128000").replaceAll("<OUTPUT>", "8192")
 
 if (import.meta.main) {
-  const path = new URL("../../../../docs/clients.md", import.meta.url)
+  const path = new URL("../../docs/clients.md", import.meta.url)
   await Bun.write(path, withClients(await Bun.file(path).text()))
 }
