@@ -52,6 +52,8 @@ function collecting(endpoint: string, more: Partial<CollectorOptions> = {}) {
     giveUpMs: 20_000,
     ...more,
   })
+  // Before the server that it sends to: the next one to be given that port is another test's.
+  open.unshift({ [Symbol.asyncDispose]: () => collector.stop(0) })
   const provider = new TracerProvider({
     sampler: new AlwaysOnSampler(),
     resource: resourceFromAttributes({ "service.name": "test" }),
