@@ -4,11 +4,10 @@
  */
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
-import type { AccountChange, OwnedKey } from "../store/account-settings.ts"
+import type { AccountChange, MemberRole, OwnedKey } from "../store/account-settings.ts"
 import type { Account, AccountStore, FirstSteps, ClientInfo } from "../store/accounts.ts"
 import type { Act } from "../store/operator/audit.ts"
 import { type SecondFactorStore, type SignInStep, STEP_MINUTES } from "../store/second-factors.ts"
-import type { MemberRole } from "../store/members.ts"
 import type { LookedAt, SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, type Passwords, TimeZone, verifyPassword } from "./fields.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
@@ -204,7 +203,6 @@ export class Accounts {
     if (!changed) return wrongPassword()
     // A sign-in with the old password that was committing meanwhile was invisible to that statement.
     await this.#parts.sessions.endAll(session.accountId)
-    await this.#parts.mail.tell(session.accountId, "password-changed")
     return undefined
   }
 

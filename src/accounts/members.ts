@@ -6,6 +6,7 @@
 import { nanoid } from "nanoid"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
+import { type MemberRole, memberRoles } from "../store/account-settings.ts"
 import type { ClientInfo } from "../store/accounts.ts"
 import { actingAs } from "../store/database.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
@@ -14,7 +15,6 @@ import {
   type Invitation,
   type InviteRefusal,
   type Member,
-  type MemberRole,
   type Membership,
   type MemberStore,
   MAX_MEMBERS,
@@ -96,12 +96,12 @@ export class Members {
   }
 
   async changeRole(session: Session, memberId: string, role: MemberRole): Promise<Member | Failure> {
-    const { store, mail, accountChanged } = this.#parts
+    const { store, accountChanged } = this.#parts
     const { accountId, personId } = session
-    const before = await store.changeRole({ accountId, memberId }, role, personId)
-    if (before === undefined) return new Failure("resource.not_found")
+    const raisedFrom = memberRoles.filter((before) => isRaised(before, role))
+    const isChanged = await store.changeRole({ accountId, memberId }, role, personId, raisedFrom)
+    if (!isChanged) return new Failure("resource.not_found")
     accountChanged(accountId)
-    if (isRaised(before, role)) await mail.tell(accountId, "member-raised")
     const member = (await store.list(accountId)).find(({ id }) => id === memberId)
     return member ?? new Failure("resource.not_found")
   }
@@ -142,13 +142,12 @@ export class Members {
   }
 
   async accept({ personId }: Session, token: string): Promise<{ readonly accountId: string } | Failure> {
-    const { store, mail, accountChanged } = this.#parts
+    const { store, accountChanged } = this.#parts
     const hash = hashSessionToken(token)
     const outcome = hash === undefined ? "no link" : await store.accept(hash, personId)
     if (typeof outcome === "string") return acceptRefused(outcome)
     accountChanged(outcome.accountId)
     accountChanged(personId)
-    await mail.tell(outcome.accountId, "member-joined")
     return outcome
   }
 

@@ -15,11 +15,10 @@ import {
   isLink,
   type Language,
   type LinkKind,
-  type TellKind,
+  type MemberRole,
 } from "../store/account-settings.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
-import type { MemberRole } from "../store/members.ts"
 import { canonical } from "./adjustments.ts"
 import { createSessionToken } from "./bearer-tokens.ts"
 import { ownerMail } from "./owner-mail-texts.ts"
@@ -68,21 +67,12 @@ export class OwnerMail {
 
   /** The first proof of a new account, which exists whether or not it is sent: its owner may ask again. */
   async welcome(accountId: string, email: string, from: string): Promise<void> {
-    await this.#kept(accountId, async () => {
-      if ((await this.admit({ to: email, from })) === undefined) await this.#parts.store.ask(accountId, "prove")
-    })
-  }
-
-  /** The change that is told is committed, and stays. */
-  async tell(accountId: string, kind: TellKind): Promise<void> {
-    await this.#kept(accountId, () => this.#parts.store.ask(accountId, kind))
-  }
-
-  async #kept(accountId: string, work: () => Promise<void>): Promise<void> {
     if (!this.isOn) return
-    await work().catch((error: unknown) =>
-      this.#parts.log.warn("mail not kept", { account_id: accountId, error: String(error) }),
-    )
+    try {
+      if ((await this.admit({ to: email, from })) === undefined) await this.#parts.store.ask(accountId, "prove")
+    } catch (error) {
+      this.#parts.log.warn("mail not kept", { account_id: accountId, error: String(error) })
+    }
   }
 }
 

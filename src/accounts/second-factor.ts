@@ -12,7 +12,6 @@ import { type Passkey, PASSKEYS, type PasskeyStore } from "../store/passkeys.ts"
 import type { SecondFactorState, SecondFactorStore } from "../store/second-factors.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import type { Accounts, Session, SignedIn, Visitor } from "./accounts.ts"
-import type { OwnerMail } from "./owner-mail.ts"
 import { CODE_LENGTH, hashOf, newCodes, normalized, PERIOD_S, stepOf } from "./fields.ts"
 import type { Assertion, Attestation, CreationOptions, Passkeys, RequestOptions } from "./passkeys.ts"
 import { isPasskeyId } from "./passkeys.ts"
@@ -34,7 +33,6 @@ export interface SecondFactorOptions {
   readonly slowDown: PasswordThrottle
   readonly sessions: SessionStore
   readonly allowances: AllowanceStore
-  readonly mail: OwnerMail
   readonly now: () => number
 }
 
@@ -85,7 +83,7 @@ export class SecondFactors {
 
   /** Returns the recovery codes, this once. All other sessions end. */
   async confirm(session: Session, code: string): Promise<readonly string[] | Failure> {
-    const { store, sessions, mail } = this.#parts
+    const { store, sessions } = this.#parts
     const { accountId } = session
     const app = await store.secretOf(accountId)
     if (app === undefined || app.isConfirmed) return app === undefined ? notSet() : alreadySet()
@@ -100,7 +98,6 @@ export class SecondFactors {
     // A sign-in by password alone that was committing meanwhile was invisible to that statement.
     await sessions.endAll(accountId, session.id)
     await this.#right(accountId)
-    await mail.tell(accountId, "factor-on")
     return codes
   }
 
@@ -109,17 +106,13 @@ export class SecondFactors {
     if (proved instanceof Failure) return proved
     const codes = newCodes()
     await this.#parts.store.replaceCodes(session.accountId, codes.map(hashOf))
-    await this.#parts.mail.tell(session.accountId, "codes-renewed")
     return codes
   }
 
   async remove(session: Session, proof: Proof, visitor: Visitor): Promise<void | Failure> {
     const proved = await this.#prove(session, proof, visitor)
     if (proved instanceof Failure) return proved
-    const removed = await this.#parts.store.removeApp(session.accountId, session.id)
-    if (removed === undefined) return notSet()
-    await this.#parts.mail.tell(session.accountId, removed.wasLast ? "factor-off" : "app-removed")
-    return undefined
+    return (await this.#parts.store.removeApp(session.accountId, session.id)) ? undefined : notSet()
   }
 
   /** The second step of a sign-in, whose first one was the password. Its token is good for nothing else. */
@@ -183,7 +176,7 @@ export class SecondFactors {
 
   /** Its challenge was given to who had proved to be the owner, in this session. */
   async addPasskey(session: Session, name: string, made: Attestation): Promise<NewPasskeyAnswer | Failure> {
-    const { passkeys, passkeyStore, sessions, mail } = this.#parts
+    const { passkeys, passkeyStore, sessions } = this.#parts
     const { accountId } = session
     const credential = await passkeys.verifyNew(made, session.tokenHash)
     if (credential instanceof Failure) return credential
@@ -195,20 +188,17 @@ export class SecondFactors {
     if (added === undefined) return tooManyPasskeys()
     // A sign-in by password alone that was committing meanwhile was invisible to that statement.
     if (added.isFirst) await sessions.endAll(accountId, session.id)
-    await mail.tell(accountId, "passkey-added")
     const passkey = (await passkeyStore.list(accountId)).find((one) => one.id === id)
     if (passkey === undefined) return new Failure("resource.not_found")
     return { passkey, codes: added.codesCount ? codes : undefined }
   }
 
   async removePasskey(session: Session, id: string, proof: Proof, visitor: Visitor): Promise<void | Failure> {
-    const { passkeyStore, mail } = this.#parts
+    const { passkeyStore } = this.#parts
     const proved = await this.#prove(session, proof, visitor)
     if (proved instanceof Failure) return proved
-    const removed = isPasskeyId(id) ? await passkeyStore.remove(session.accountId, id, session.id) : undefined
-    if (removed === undefined) return new Failure("resource.not_found")
-    await mail.tell(session.accountId, removed.wasLast ? "factor-off" : "passkey-removed")
-    return undefined
+    const isRemoved = isPasskeyId(id) && (await passkeyStore.remove(session.accountId, id, session.id))
+    return isRemoved ? undefined : new Failure("resource.not_found")
   }
 
   /** The account, to which its owner may add a factor: who has one shows it. */
@@ -237,7 +227,7 @@ export class SecondFactors {
 
   /** Uses a code up, of the app or for recovery, or what a passkey has signed for this. */
   async #take(accountId: string, { code: typed, passkey }: Shown, asked: Challenge): Promise<void | Failure> {
-    const { store, passkeyStore, passkeys, mail } = this.#parts
+    const { store, passkeyStore, passkeys } = this.#parts
     const app = await store.secretOf(accountId)
     const hasApp = app?.isConfirmed === true
     if (!hasApp && (await passkeyStore.list(accountId)).length === 0) return notSet()
@@ -251,7 +241,6 @@ export class SecondFactors {
       if (owner.accountId !== accountId) return wrongCode()
     } else if (code.length === CODE_LENGTH) {
       if (!(await store.takeCode(accountId, hashOf(code)))) return wrongCode()
-      await mail.tell(accountId, "code-used")
     } else {
       const step = hasApp ? stepOf(app.secret, code, this.#parts.now()) : undefined
       if (step === undefined || !(await store.takeStep(accountId, step))) return wrongCode()

@@ -5,7 +5,7 @@
 import { Kind, type TSchema, Type } from "@sinclair/typebox"
 import { rolesThatMay } from "../accounts/members.ts"
 import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../store/idempotency-keys.ts"
-import { memberRoles } from "../store/members.ts"
+import { memberRoles } from "../store/account-settings.ts"
 import { errorBody } from "./edge.ts"
 import { type Credential, type Documented, tags } from "./route.ts"
 import { field, indonesianOf, type Said, together } from "./shapes.ts"

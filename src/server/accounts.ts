@@ -145,7 +145,6 @@ export function openAccounts(
       slowDown,
       sessions,
       allowances,
-      mail,
       now: Date.now,
     }),
     passkeys,

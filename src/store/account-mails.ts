@@ -4,9 +4,8 @@
  * account first, so that two uses at once, of one link or of two, come one after the other.
  */
 import { nanoid } from "nanoid"
-import type { MemberRole } from "./members.ts"
-import { isLink, linkKinds, toOwnedKey } from "./account-settings.ts"
-import type { DueMail, Language, LinkKind, MailKind, OwnedKey, OwnedKeyRow, OwnMailKind } from "./account-settings.ts"
+import { isLink, linkKinds, TELL_MINUTES, tellOwners, toOwnedKey } from "./account-settings.ts"
+import type { DueMail, Language, LinkKind, MailKind, MemberRole, OwnedKey, OwnedKeyRow } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
@@ -18,7 +17,7 @@ export interface Link {
 
 export interface AccountMailStore {
   /** To the account's own address, unless it is said to which. */
-  ask(accountId: string, kind: OwnMailKind, to?: string): Promise<void>
+  ask(accountId: string, kind: LinkKind, to?: string): Promise<void>
   /** A link for whoever has the address, if anybody does. */
   askReset(email: string): Promise<void>
   /** The next one that is due, if any is. What is not heard of again is due anew after some minutes. */
@@ -55,8 +54,6 @@ export interface AccountMailStore {
 
 /** How long a link is good, in minutes. */
 const LINK_MINUTES: Readonly<Record<LinkKind, number>> = { prove: 24 * 60, change: 24 * 60, reset: 30 }
-/** For so long it is tried to send what has no link. */
-const TELL_MINUTES = 24 * 60
 /** So often it is tried to send one with a link, whose time begins anew with each: a day, by the pauses of `putBack`. */
 const TRIES = 30
 /** Longer than one sending takes. */
@@ -190,6 +187,8 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
           delete from account_networks where account_id in (select id from used)
         ), others as (
           ${deadLinks(sql, linkKinds, tokenHash)}
+        ), told as (
+          ${tellOwners(sql, "password-reset", sql`select account_id from account_mails join used on used.id = account_id and token_hash = ${tokenHash} and used_by is null`)}
         ), revoked as (
           update api_keys set revoked_at = now()
           where account_id in (select id from used where email_unproved) and revoked_at is null returning id, key_hash

@@ -6,7 +6,6 @@ import postgres from "postgres"
 import type { Micro } from "../../actors/money/micro.ts"
 import { type CalendarPeriod, carriedOver, type RunningPeriod, type RunningPeriods } from "../../actors/period.ts"
 import type { Database, Sql } from "./database.ts"
-import type { MemberRole } from "./members.ts"
 
 export type Language = "id" | "en"
 
@@ -205,6 +204,18 @@ export type OwnMailKind = LinkKind | TellKind
 /** An invitation goes to somebody else's address; its link is a row of `invitations`. */
 export type MailKind = OwnMailKind | "invitation"
 
+/** For so long, in minutes, it is tried to send what has no link. */
+export const TELL_MINUTES = 24 * 60
+
+/**
+ * Part of a `with`: mail that tells the owners of a query's accounts, in the statement that makes the change, so that none goes untold.
+ * A statement that may be sent again finds none the second time.
+ */
+export const tellOwners = (sql: Sql, kind: TellKind | ReturnType<Sql>, accountIds: ReturnType<Sql>) => sql`
+  insert into account_mails (account_id, kind, email, expires_at)
+  select id, ${kind}, email, now() + make_interval(mins => ${TELL_MINUTES}) from accounts
+  where id in (${accountIds}) and deleted_at is null`
+
 export const isLink = (kind: MailKind): kind is LinkKind => linkKinds.some((link) => link === kind)
 
 export interface DueMail {
@@ -216,6 +227,10 @@ export interface DueMail {
   /** Of an invitation that still stands. */
   readonly invitation: InvitationOfMail | undefined
 }
+
+/** The roles of members of an account, of which the account's own person is the first owner without a row that says so. */
+export const memberRoles = ["owner", "billing", "developer", "viewer"] as const
+export type MemberRole = (typeof memberRoles)[number]
 
 export interface InvitationOfMail {
   readonly id: string

@@ -5,7 +5,7 @@
  * Then what programs of theirs get in by, management tokens: what makes children of one key. Of a secret only its hash is here; a token
  * that is revoked is removed.
  */
-import type { KeyName } from "./account-settings.ts"
+import { type KeyName, tellOwners, type TellKind } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 
@@ -72,6 +72,8 @@ export const credentialStore = (database: Database): CredentialStore => ({
           delete from account_networks where account_id in (select id from changed) and network <> ${network}
         ), links as (
           delete from account_mails where account_id in (select id from changed) and kind in ('reset', 'change')
+        ), told as (
+          ${tellOwners(sql, "password-changed", sql`select a.id from accounts a join changed on changed.id = a.id and a.password_hash = ${from}`)}
         )
         select id from changed`,
       once,
@@ -102,6 +104,16 @@ export const withLastFactor = (sql: Sql, except: string) => sql`
     delete from sign_in_steps where account_id in (select account_id from last)
   ), unshown as (
     update sessions set factor_at = null where account_id in (select account_id from last) and id = ${except}
+  )`
+
+/** Part of a `with`, after `removed` and `last`: what the owner is told, which is another thing of the last factor. */
+export const toldOfRemoval = (sql: Sql, kind: TellKind) => sql`
+  told as (
+    ${tellOwners(
+      sql,
+      sql`case when exists (select from last) then 'factor-off' else ${kind} end`,
+      sql`select account_id from removed`,
+    )}
   )`
 
 /** A network is known for a season. */

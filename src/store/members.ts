@@ -2,6 +2,7 @@
  * Members of accounts, and who was invited to be one, as rows. What depends on a count is decided by functions of the database
  * (`0065_members.sql`). Who acts is said by `actingAs`, where it is not the account's own person.
  */
+import { type MemberRole, tellOwners } from "./account-settings.ts"
 import type { Database } from "./database.ts"
 
 export interface Member {
@@ -61,8 +62,11 @@ export interface MemberStore {
   revoke(accountId: string, id: string): Promise<boolean>
   open(tokenHash: Uint8Array): Promise<OpenInvitation | undefined>
   accept(tokenHash: Uint8Array, personId: string): Promise<{ readonly accountId: string } | AcceptRefusal>
-  /** The role before; undefined when there is no such member, or `by` does not decide on members any more. */
-  changeRole(member: MemberName, role: MemberRole, by: string): Promise<MemberRole | undefined>
+  /**
+   * False when there is no such member, or `by` does not decide on members any more. The account's owner is told where the role
+   * before is one of `raisedFrom`.
+   */
+  changeRole(member: MemberName, role: MemberRole, by: string, raisedFrom: readonly MemberRole[]): Promise<boolean>
   /** With what the member has invited. False when there is no such member. */
   remove(member: MemberName, by: string): Promise<boolean>
   memberships(personId: string): Promise<readonly Membership[]>
@@ -148,22 +152,32 @@ export const memberStore = (database: Database): MemberStore => ({
   async accept(tokenHash, personId) {
     const [row] = await database.run(
       (sql) => sql<{ outcome: AcceptRefusal | "done"; joined: string | null }[]>`
-        select outcome, joined from accept_invitation(${tokenHash}, ${personId}, ${MAX_MEMBERSHIPS}::integer)`,
+        with accepted as materialized (
+          select outcome, joined from accept_invitation(${tokenHash}, ${personId}, ${MAX_MEMBERSHIPS}::integer)
+        ), told as (
+          ${tellOwners(
+            sql,
+            "member-joined",
+            // It is used up by then: who sends it again joins nothing.
+            sql`select i.account_id from invitations i join accepted on i.account_id = joined and outcome = 'done' where i.token_hash = ${tokenHash}`,
+          )}
+        )
+        select outcome, joined from accepted`,
       once,
     )
     if (row === undefined) return "no link"
     return row.outcome === "done" ? { accountId: row.joined ?? "" } : row.outcome
   },
 
-  async changeRole({ accountId, memberId }, role, by) {
+  async changeRole({ accountId, memberId }, role, by, raisedFrom) {
     // Looked for first: a change that is sent again finds the role that it has made, and perhaps nobody who decides.
-    const [found] = await database.run(
-      (sql) => sql<{ before: MemberRole }[]>`
-        select role as before from members
+    const found = await database.run(
+      (sql) => sql`
+        select from members
         where account_id = ${accountId} and member_id = ${memberId} and decides_on_members(${accountId}, ${by})`,
       once,
     )
-    if (found === undefined) return undefined
+    if (found.length === 0) return false
     const changed = await database.run(
       (sql) => sql`
         with changed as (
@@ -172,11 +186,18 @@ export const memberStore = (database: Database): MemberStore => ({
         ), uninvited as (
           delete from invitations where account_id = ${accountId} and invited_by in (select member_id from changed)
             and ${role !== "owner"}
+        ), told as (
+          ${tellOwners(
+            sql,
+            "member-raised",
+            sql`select m.account_id from members m join changed using (member_id)
+              where m.account_id = ${accountId} and m.role = any(${sql.array([...raisedFrom])}::text[])`,
+          )}
         )
         select from changed`,
       once,
     )
-    return changed.length === 0 ? undefined : found.before
+    return changed.length > 0
   },
 
   async remove({ accountId, memberId }, by) {
@@ -240,7 +261,3 @@ const toMembership = ({ account_id: accountId, email, role, since }: MembershipR
   role,
   since,
 })
-
-/** The roles of members of an account, of which the account's own person is the first owner without a row that says so. */
-export const memberRoles = ["owner", "billing", "developer", "viewer"] as const
-export type MemberRole = (typeof memberRoles)[number]

@@ -2,7 +2,8 @@
  * Passkeys as rows, and the challenges that devices sign. A challenge is used up by the statement that reads it, so that an
  * answer counts once, in whatever process it arrives. Statements whose second sending would answer otherwise are not sent again.
  */
-import { hasFactor, withLastFactor } from "./credentials.ts"
+import { tellOwners } from "./account-settings.ts"
+import { hasFactor, toldOfRemoval, withLastFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
 
 export interface Passkey {
@@ -62,10 +63,9 @@ export interface PasskeyStore {
   add(passkey: NewPasskey): Promise<{ readonly isFirst: boolean; readonly codesCount: boolean } | undefined>
   rename(accountId: string, id: string, name: string): Promise<Passkey | undefined>
   /**
-   * With the last factor its recovery codes go, and all sessions end but this one. Undefined where the account has no such
-   * passkey.
+   * With the last factor its recovery codes go, and all sessions end but this one. False where the account has no such passkey.
    */
-  remove(accountId: string, id: string, sessionId: string): Promise<{ readonly wasLast: boolean } | undefined>
+  remove(accountId: string, id: string, sessionId: string): Promise<boolean>
   /** False when the device has counted further meanwhile. */
   used(id: string, counter: number): Promise<boolean>
   /** Good for five minutes. Of those bound to the same only the latest stay. */
@@ -148,6 +148,8 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
           update sessions set factor_at = now() where account_id in (select account_id from added) and id = ${sessionId}
         ), ended as (
           delete from sessions where account_id in (select id from first) and id <> ${sessionId}
+        ), told as (
+          ${tellOwners(sql, "passkey-added", sql`select account_id from added`)}
         )
         select exists (select from first) as is_first, exists (select from codes) as codes_count from added`,
     )
@@ -165,8 +167,8 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
   },
 
   async remove(accountId, id, sessionId) {
-    const [row] = await database.run(
-      (sql) => sql<{ was_last: boolean }[]>`
+    const rows = await database.run(
+      (sql) => sql`
         with removed as (
           delete from passkeys where account_id = ${accountId} and id = ${id} returning account_id
         ), last as (
@@ -175,10 +177,10 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
             and not exists (select from second_factors where account_id = ${accountId} and confirmed_at is not null)
         ), ${withLastFactor(sql, sessionId)}, ended as (
           delete from sessions where account_id in (select account_id from last) and id <> ${sessionId}
-        )
-        select exists (select from last) as was_last from removed`,
+        ), ${toldOfRemoval(sql, "passkey-removed")}
+        select from removed`,
     )
-    return row && { wasLast: row.was_last }
+    return rows.length > 0
   },
 
   async used(id, counter) {

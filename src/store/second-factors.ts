@@ -3,7 +3,8 @@
  * What is used up is used up in one statement, so that two uses at once, in whatever processes, are one. Such a statement is
  * not sent again: its answer would be another one.
  */
-import { hasFactor, withLastFactor } from "./credentials.ts"
+import { tellOwners } from "./account-settings.ts"
+import { hasFactor, toldOfRemoval, withLastFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
@@ -39,7 +40,7 @@ export interface SecondFactorStore {
   /** In the place of all that were there. */
   replaceCodes(accountId: string, codeHashes: readonly Uint8Array[]): Promise<void>
   /** All sessions end but the one that is excepted. Where it was the last factor, recovery codes and sign-ins that wait go too. */
-  removeApp(accountId: string, except: string): Promise<{ readonly wasLast: boolean } | undefined>
+  removeApp(accountId: string, except: string): Promise<boolean>
   /** By who has the machine: nothing is left of the app, of passkeys and of codes, and all sessions end. */
   remove(accountId: string, by: { readonly act: Act; readonly reason: string }): Promise<boolean>
   openStep(step: SignInStep & { readonly tokenHash: Uint8Array }): Promise<void>
@@ -111,6 +112,8 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           where account_id in (select account_id from confirmed) and id = ${sessionId}
         ), ended as (
           delete from sessions where account_id in (select account_id from confirmed) and id <> ${sessionId}
+        ), told as (
+          ${tellOwners(sql, "factor-on", sql`select account_id from confirmed`)}
         )
         select from confirmed`,
     )
@@ -129,7 +132,12 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
   async takeCode(accountId, codeHash) {
     const rows = await database.run(
       (sql) => sql`
-        delete from recovery_codes where account_id = ${accountId} and code_hash = ${codeHash} returning account_id`,
+        with used as (
+          delete from recovery_codes where account_id = ${accountId} and code_hash = ${codeHash} returning account_id
+        ), told as (
+          ${tellOwners(sql, "code-used", sql`select account_id from used`)}
+        )
+        select from used`,
     )
     return rows.length > 0
   },
@@ -141,6 +149,8 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           select a.id as account_id from accounts a where a.id = ${accountId} and ${hasFactor(sql)} for update
         ), gone as (
           delete from recovery_codes where account_id in (select account_id from kept)
+        ), told as (
+          ${tellOwners(sql, "codes-renewed", sql`select account_id from kept`)}
         )
         insert into recovery_codes (account_id, code_hash)
         select account_id, decode(code, 'hex') from kept, unnest(${sql.array(codeHashes.map(hex))}::text[]) as code`,
@@ -148,18 +158,18 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
   },
 
   async removeApp(accountId, except) {
-    const [row] = await database.run(
-      (sql) => sql<{ was_last: boolean }[]>`
+    const rows = await database.run(
+      (sql) => sql`
         with removed as (
           delete from second_factors where account_id = ${accountId} returning account_id
         ), last as (
           select account_id from removed where not exists (select from passkeys where account_id = ${accountId})
         ), ${withLastFactor(sql, except)}, ended as (
           delete from sessions where account_id in (select account_id from removed) and id <> ${except}
-        )
-        select exists (select from last) as was_last from removed`,
+        ), ${toldOfRemoval(sql, "app-removed")}
+        select from removed`,
     )
-    return row && { wasLast: row.was_last }
+    return rows.length > 0
   },
 
   async remove(accountId, by) {
@@ -177,6 +187,8 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           delete from sign_in_steps where account_id = ${accountId}
         ), ended as (
           delete from sessions where account_id in (select account_id from removed)
+        ), told as (
+          ${tellOwners(sql, "factor-off", sql`select account_id from removed`)}
         ), logged as (
           insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
           select ${signature(sql, by.act)}, 'account.second_factor_reset', account_id, '{"second_factor":true}',

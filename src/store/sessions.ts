@@ -5,7 +5,7 @@
 import { type Account, accountStore, SESSION_DAYS, type ClientInfo } from "./accounts.ts"
 import { hasFactor, rememberNetwork } from "./credentials.ts"
 import type { Database } from "./database.ts"
-import type { MemberRole } from "./members.ts"
+import type { MemberRole } from "./account-settings.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 import { operatorRole, type OperatorRole } from "./operator/role.ts"
 

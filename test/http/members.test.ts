@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { createSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { mayDo, permissions } from "../../src/accounts/members.ts"
-import { type MemberRole, memberRoles } from "../../src/store/members.ts"
+import { type MemberRole, memberRoles } from "../../src/store/account-settings.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 let gateway: TestGateway

@@ -4,6 +4,8 @@
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { micro, zero } from "../../actors/money/micro.ts"
+import { accountMailStore } from "../../src/store/account-mails.ts"
+import { accountStore } from "../../src/store/accounts.ts"
 import { managementTokenStore } from "../../src/store/credentials.ts"
 import type { Database } from "../../src/store/database.ts"
 import { memberStore } from "../../src/store/members.ts"
@@ -46,15 +48,61 @@ async function joined(accountId: string, role: string): Promise<string> {
   return memberId
 }
 
-test("a member's role was what it was before the change, and is another one afterwards", async () => {
+/** What the account's owner is mailed. */
+const mailed = async (accountId: string): Promise<string[]> => {
+  const rows = await target.sql<{ kind: string }[]>`
+    select kind from account_mails where account_id = ${accountId} order by id`
+  return rows.map(({ kind }) => kind)
+}
+
+test("a member's role is another one, and the owner is told once where it is more than before", async () => {
   const { accountId } = await books.account(0n)
   const store = memberStore(db)
   const memberId = await joined(accountId, "viewer")
-  expect(await store.changeRole({ accountId, memberId }, "owner", accountId)).toBe("viewer")
+  const above = { owner: ["viewer", "developer", "billing"], developer: ["viewer"] } as const
+  expect(await store.changeRole({ accountId, memberId }, "owner", accountId, above.owner)).toBe(true)
   expect((await store.list(accountId)).map(({ role }) => role)).toEqual(["owner"])
+  expect(await mailed(accountId)).toEqual(["member-raised"])
+  await target.sql`update account_mails set tries = 1 where account_id = ${accountId}`
   // An owner who gives the role up decides on nothing any more.
-  expect(await store.changeRole({ accountId, memberId }, "developer", memberId)).toBe("owner")
+  expect(await store.changeRole({ accountId, memberId }, "developer", memberId, above.developer)).toBe(true)
   expect((await store.list(accountId)).map(({ role }) => role)).toEqual(["developer"])
+  expect(await mailed(accountId)).toEqual(["member-raised"])
+})
+
+test("who joins by an invitation is told of once, however often the link is sent", async () => {
+  const inviting = await books.account(0n)
+  const person = await books.account(0n)
+  const [invited] = await target.sql<{ email: string }[]>`select email from accounts where id = ${person.accountId}`
+  const store = memberStore(db)
+  const hash = Buffer.from(`the link of ${person.accountId}`)
+  const { accountId } = inviting
+  const invitation = {
+    id: "inv_1",
+    accountId,
+    email: invited?.email ?? "",
+    role: "viewer",
+    invitedBy: accountId,
+  } as const
+  expect(await store.invite({ ...invitation, tokenHash: hash })).toBeUndefined()
+  for (const _ of [1, 2]) {
+    expect(await store.accept(hash, person.accountId)).toEqual({ accountId })
+    expect(await mailed(accountId)).toEqual(["member-joined"])
+    await target.sql`update account_mails set tries = 1 where account_id = ${accountId}`
+  }
+})
+
+test("a changed password and one that is reset are told of once", async () => {
+  const { accountId } = await books.account(0n)
+  await target.sql`update accounts set password_hash = 'one' where id = ${accountId}`
+  const change = { from: "one", to: "two", network: "10.0.0.0/24" }
+  expect(await accountStore(db).changePassword(accountId, change)).toBe(true)
+  expect(await mailed(accountId)).toEqual(["password-changed"])
+  expect(await accountStore(db).changePassword(accountId, { ...change, to: "three" })).toBe(false)
+  const hash = Buffer.from(`a link of ${accountId}`)
+  await accountMailStore(db).linkFor(accountId, hash, { act: act(), reason: "a test" })
+  expect(await accountMailStore(db).resetPassword(hash, "four")).toEqual([])
+  expect((await mailed(accountId)).toSorted()).toEqual(["password-changed", "password-reset", "reset"])
 })
 
 test("who does not decide on members changes no role, not even to the one that it is", async () => {
@@ -62,8 +110,9 @@ test("who does not decide on members changes no role, not even to the one that i
   const store = memberStore(db)
   const [one, other] = [await joined(accountId, "developer"), await joined(accountId, "viewer")]
   for (const role of ["owner", "viewer"] as const)
-    expect(await store.changeRole({ accountId, memberId: other }, role, one)).toBeUndefined()
-  expect(await store.changeRole({ accountId, memberId: "acc_nobody" }, "owner", accountId)).toBeUndefined()
+    expect(await store.changeRole({ accountId, memberId: other }, role, one, ["viewer"])).toBe(false)
+  expect(await store.changeRole({ accountId, memberId: "acc_nobody" }, "owner", accountId, ["viewer"])).toBe(false)
+  expect(await mailed(accountId)).toEqual([])
   expect((await store.list(accountId)).map(({ role }) => role).toSorted()).toEqual(["developer", "viewer"])
 })
 

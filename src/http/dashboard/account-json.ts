@@ -14,7 +14,7 @@ import {
 import { permissions } from "../../accounts/members.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Account } from "../../store/accounts.ts"
-import { memberRoles } from "../../store/members.ts"
+import { memberRoles } from "../../store/account-settings.ts"
 import { operatorRoles } from "../../store/operator/role.ts"
 import { described, field, flag, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 

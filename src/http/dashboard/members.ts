@@ -4,14 +4,8 @@ import { Elysia } from "elysia"
 import { Email } from "../../accounts/fields.ts"
 import { INVITATIONS_A_DAY, type Invited, type Members } from "../../accounts/members.ts"
 import { Failure } from "../../failure/failure.ts"
-import {
-  type Invitation,
-  INVITATION_DAYS,
-  type Member,
-  memberRoles,
-  type Membership,
-  MAX_MEMBERS,
-} from "../../store/members.ts"
+import { memberRoles } from "../../store/account-settings.ts"
+import { type Invitation, INVITATION_DAYS, type Member, type Membership, MAX_MEMBERS } from "../../store/members.ts"
 import { open } from "../route.ts"
 import { described, field, listOf, oneOf, orNull, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy, clientInfoOf } from "./session.ts"

@@ -155,7 +155,6 @@ export async function openWorld(options: WorldOptions = {}) {
     slowDown,
     sessions,
     allowances,
-    mail,
     now,
   })
   const links = new Links({
