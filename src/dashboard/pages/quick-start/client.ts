@@ -149,7 +149,7 @@ print(answer.content[0].text)`,
   {
     id: "openai-sdk",
     name: "OpenAI SDK",
-    seen: { tried: "`openai` 7.55.0" },
+    seen: { tried: "`openai` 7.59.0" },
     formats: ["chat", "responses"],
     example: "deepseek-v3.2",
     snippets: [
@@ -180,7 +180,7 @@ console.log(answer.choices[0]?.message.content)`,
   {
     id: "anthropic-sdk",
     name: "Anthropic SDK",
-    seen: { tried: "`@anthropic-ai/sdk` 1.11.0" },
+    seen: { tried: "`@anthropic-ai/sdk` 1.14.0" },
     formats: ["messages"],
     example: "claude-sonnet-5-5",
     snippets: [
