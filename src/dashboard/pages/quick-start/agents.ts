@@ -5,7 +5,7 @@ export const agents: readonly Client[] = [
   {
     id: "claude-code",
     name: "Claude Code",
-    seen: { tried: "2.1.329" },
+    seen: { tried: "2.1.332" },
     formats: ["messages"],
     example: "claude-sonnet-5-5",
     snippets: [
@@ -42,7 +42,7 @@ claude`,
   {
     id: "codex",
     name: "Codex",
-    seen: { tried: "0.169.0" },
+    seen: { tried: "0.171.0" },
     formats: ["responses"],
     example: "gpt-6.1-sol",
     snippets: [
