@@ -88,6 +88,8 @@ const isContent = ({ text, toolUse, reasoningContent: thinking }: JsonObject): b
 class EventDecoder {
   readonly #stopSequences: readonly string[]
   readonly #calls: CallReader
+  /** Places of calls, whose ends are not told: a call's free text is known when the answer is over, and pieces may interleave. */
+  readonly #called = new Set<Json | undefined>()
 
   constructor(prompt: Prompt) {
     this.#stopSequences = prompt.stopSequences
@@ -103,7 +105,7 @@ class EventDecoder {
       case "contentBlockDelta":
         return this.#delta(body)
       case "contentBlockStop":
-        return [{ type: "part-end" }]
+        return this.#called.has(body["contentBlockIndex"]) ? [] : [{ type: "part-end" }]
       case "messageStop": {
         const last = this.#calls.close()
         return [...last, { type: "finish", ...readFinish(body["stopReason"], this.#calls.called, this.#stopSequences) }]
@@ -120,6 +122,7 @@ class EventDecoder {
   #start({ start, contentBlockIndex: index }: JsonObject): ModelEvent[] {
     const call = isObject(start) ? start["toolUse"] : undefined
     if (!isObject(call)) return []
+    this.#called.add(index)
     return this.#calls.take({ index, id: call["toolUseId"], function: { name: call["name"] } }, "")
   }
 

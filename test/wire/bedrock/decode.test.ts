@@ -4,8 +4,10 @@ import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { converseFormat } from "../../../src/wire/bedrock/converse.ts"
 import type { StreamStep } from "../../../src/wire/format.ts"
 import { RelayedStream } from "../../../src/wire/backend-stream.ts"
-import { decodeAll } from "../replay.ts"
+import { responsesFormat } from "../../../src/wire/responses/format.ts"
+import { bytesOf, decodeAll, parse, sent } from "../replay.ts"
 import { emptyPrompt, must } from "../chat/ask.ts"
+import { answerView, request as responses } from "../responses/asking.ts"
 
 const view = { model: "m", includeUsage: true, contextWindow: 1_000, maxOutputTokens: 100 }
 const streamReader = () => new RelayedStream(converseFormat.backend.stream(view))
@@ -89,6 +91,27 @@ describe("a ConverseStream in the neutral language", () => {
       piece(0, '"Solo"}'),
       piece(1, "+a"),
       piece(2, "{}"),
+    ])
+  })
+
+  const blocks = {
+    first: [start(0, "a", "patch"), delta(0, { toolUse: { input: '{"input":"+a"}' } }), stop(0)],
+    second: [start(1, "b", "weather"), delta(1, { toolUse: { input: '{"city":"Solo"}' } }), stop(1)],
+  }
+  test.each([
+    ["in order", [0, 1, 2, 3, 4, 5]],
+    ["mixed", [0, 3, 1, 2, 4, 5]],
+  ])("calls whose blocks end, %s, keep their free text and all that comes for those after them", (_, order) => {
+    const tools = [{ type: "custom", name: "patch" }]
+    const prompt = must(responsesFormat.client.decodePrompt(responses({ tools })))
+    const all = [...blocks.first, ...blocks.second]
+    const events = [...order.flatMap((place) => all[place] ?? []), ...end("tool_use")]
+    const encoder = responsesFormat.client.eventEncoder(answerView({ tools }))
+    const told = decode(events, prompt).flatMap((event) => encoder.encode(event))
+    const last = parse([bytesOf(sent(told))]).at(-1)?.data ?? ""
+    expect(JSON.parse(last).response.output).toMatchObject([
+      { type: "custom_tool_call", call_id: "a", input: "+a" },
+      { type: "function_call", call_id: "b", arguments: '{"city":"Solo"}' },
     ])
   })
 
