@@ -114,23 +114,33 @@ export const isContentBlock = (block: JsonObject): boolean =>
   filled(block.text) || filled(block.thinking) || filled(block.name) || filled(block.content) || isObject(block.content)
 
 interface OpenTool {
+  /** Among the answer's calls. */
   readonly index: number
-  readonly custom: boolean
+  readonly called: { readonly name: string; readonly custom: boolean }
   /** What came with the block's start; most backends send it empty, and the input in pieces after it. */
   readonly input: Json | undefined
   /** All pieces of a custom tool's input, which is only readable whole; of a function's only whether any came. */
   pieces: string
 }
 
-/** Each block is a part of the neutral language. */
+/** A block that has begun. */
+interface OpenBlock {
+  /** By which its events name it. */
+  readonly index: Json | undefined
+  /** What it makes is left out. */
+  readonly ignored: boolean
+  readonly tool: OpenTool | undefined
+  signature: string
+}
+
+/** Each block is a part of the neutral language. Calls may be open side by side, as some backends have them. */
 class EventDecoder {
   readonly #names: ToolNames
   #usage: JsonObject = {}
   #tools = 0
-  #tool: OpenTool | undefined
-  #signature = ""
-  /** A block that makes a part is open. */
-  #open = false
+  readonly #open = new Map<Json | undefined, OpenBlock>()
+  /** The block that began last, until it ends. */
+  #last: OpenBlock | undefined
 
   constructor(prompt: Prompt) {
     this.#names = toolNames(prompt, TOOL_NAMES)
@@ -142,15 +152,15 @@ class EventDecoder {
       case "message_start":
         return this.#start(isObject(body["message"]) ? body["message"] : {})
       case "content_block_start":
-        return [...this.#close(), ...this.#begin(isObject(body["content_block"]) ? body["content_block"] : {})]
+        return this.#next(body["index"], isObject(body["content_block"]) ? body["content_block"] : {})
       case "content_block_delta":
-        return this.#delta(isObject(body["delta"]) ? body["delta"] : {})
+        return this.#delta(this.#open.get(body["index"]) ?? this.#last, isObject(body["delta"]) ? body["delta"] : {})
       case "content_block_stop":
-        return this.#close()
+        return this.#close(present(body["index"]) ? this.#open.get(body["index"]) : this.#last)
       case "message_delta":
         return this.#end(isObject(body["delta"]) ? body["delta"] : {}, body["usage"])
       case "message_stop":
-        return [...this.#close(), { type: "end" }]
+        return [...this.#closeAll(), { type: "end" }]
       default:
         return []
     }
@@ -162,75 +172,67 @@ class EventDecoder {
     return [{ type: "start", id: typeof id === "string" && id !== "" ? id : undefined, usage: told }]
   }
 
-  #begin(block: JsonObject): ModelEvent[] {
-    switch (readText(block["type"])) {
-      case "text":
-        this.#open = true
-        return textDelta("text-delta", block["text"])
-      case "thinking":
-        this.#open = true
-        this.#signature = readText(block["signature"])
-        return textDelta("thinking-delta", block["thinking"])
-      case "redacted_thinking":
-        this.#open = true
-        return [{ type: "thinking-seal", seal: { by: "messages-redacted", data: readText(block["data"]) } }]
-      case "tool_use":
-        this.#open = true
-        return [this.#beginTool(block)]
-      default:
-        return []
-    }
+  /** A text is over when another part begins; of a call more may come. */
+  #next(index: Json | undefined, block: JsonObject): ModelEvent[] {
+    const before = [this.#last?.tool === undefined ? this.#last : undefined, this.#open.get(index)]
+    const ended = before.flatMap((one) => this.#close(one))
+    const type = readText(block["type"])
+    const tool = type === "tool_use" ? this.#toolOf(block) : undefined
+    const signature = type === "thinking" ? readText(block["signature"]) : ""
+    this.#last = { index, ignored: !PARTS.has(type), tool, signature }
+    this.#open.set(index, this.#last)
+    return [...ended, ...this.#begun(type, block, tool)]
   }
 
-  #beginTool({ id, name: written, input }: JsonObject): ModelEvent {
+  #begun(type: string, block: JsonObject, tool: OpenTool | undefined): ModelEvent[] {
+    if (tool !== undefined)
+      return [{ type: "tool-call-start", ...tool.called, index: tool.index, id: readText(block["id"]) }]
+    if (type === "text") return textDelta("text-delta", block["text"])
+    if (type === "thinking") return textDelta("thinking-delta", block["thinking"])
+    if (type !== "redacted_thinking") return []
+    return [{ type: "thinking-seal", seal: { by: "messages-redacted", data: readText(block["data"]) } }]
+  }
+
+  #toolOf({ name: written, input }: JsonObject): OpenTool {
     const name = this.#names.original(readText(written))
-    const custom = this.#names.isCustom(name)
-    const index = this.#tools++
-    this.#tool = { index, custom, input, pieces: "" }
-    return { type: "tool-call-start", index, id: readText(id), name, custom }
+    return { index: this.#tools++, called: { name, custom: this.#names.isCustom(name) }, input, pieces: "" }
   }
 
-  #delta(delta: JsonObject): ModelEvent[] {
-    if (!this.#open) return []
+  #delta(block: OpenBlock | undefined, delta: JsonObject): ModelEvent[] {
+    if (block === undefined || block.ignored) return []
     switch (readText(delta["type"])) {
       case "text_delta":
         return textDelta("text-delta", delta["text"])
       case "thinking_delta":
         return textDelta("thinking-delta", delta["thinking"])
       case "signature_delta":
-        this.#signature = readText(delta["signature"])
+        block.signature = readText(delta["signature"])
         return []
       case "input_json_delta":
-        return this.#input(readText(delta["partial_json"]))
+        return inputDelta(block.tool, readText(delta["partial_json"]))
       default:
         return []
     }
   }
 
-  #input(piece: string): ModelEvent[] {
-    if (this.#tool === undefined || piece === "") return []
-    this.#tool.pieces = this.#tool.custom ? this.#tool.pieces + piece : piece
-    return this.#tool.custom ? [] : [{ type: "tool-call-delta", index: this.#tool.index, arguments: piece }]
+  #close(block: OpenBlock | undefined): ModelEvent[] {
+    if (block === undefined || !this.#open.delete(block.index)) return []
+    const { signature, tool, ignored } = block
+    const last: ModelEvent[] = []
+    if (signature !== "") last.push({ type: "thinking-seal", seal: { by: "messages", data: signature } })
+    const rest = tool === undefined ? "" : restOfInput(tool)
+    if (tool !== undefined && rest !== "") last.push({ type: "tool-call-delta", index: tool.index, arguments: rest })
+    if (this.#last !== block) return last
+    this.#last = undefined
+    return ignored ? last : [...last, { type: "part-end" }]
   }
 
-  #close(): ModelEvent[] {
-    if (!this.#open) return []
-    const last: ModelEvent[] = []
-    if (this.#signature !== "") {
-      last.push({ type: "thinking-seal", seal: { by: "messages", data: this.#signature } })
-    }
-    if (this.#tool !== undefined) {
-      const rest = restOfInput(this.#tool)
-      if (rest !== "") last.push({ type: "tool-call-delta", index: this.#tool.index, arguments: rest })
-    }
-    this.#open = false
-    this.#signature = ""
-    this.#tool = undefined
-    return [...last, { type: "part-end" }]
+  #closeAll(): ModelEvent[] {
+    return [...this.#open.values()].flatMap((block) => this.#close(block))
   }
 
   #end(delta: JsonObject, usage: Json | undefined): ModelEvent[] {
-    const events: ModelEvent[] = this.#close()
+    const events = this.#closeAll()
     const { stop_reason: reason, stop_sequence: sequence } = delta
     if (typeof reason === "string") {
       const stopSequence = typeof sequence === "string" ? sequence : undefined
@@ -247,9 +249,19 @@ class EventDecoder {
 const textDelta = (type: "text-delta" | "thinking-delta", text: Json | undefined): ModelEvent[] =>
   typeof text === "string" && text !== "" ? [{ type, text }] : []
 
+/** Kinds of blocks that make a part. */
+const PARTS: ReadonlySet<string> = new Set(["text", "thinking", "redacted_thinking", "tool_use"])
+
+function inputDelta(tool: OpenTool | undefined, piece: string): ModelEvent[] {
+  if (tool === undefined || piece === "") return []
+  const { custom } = tool.called
+  tool.pieces = custom ? tool.pieces + piece : piece
+  return custom ? [] : [{ type: "tool-call-delta", index: tool.index, arguments: piece }]
+}
+
 /** What is still to be told of a call's arguments when its block ends. */
-function restOfInput({ custom, pieces, input }: OpenTool): string {
+function restOfInput({ called, pieces, input }: OpenTool): string {
   const whole = JSON.stringify(isObject(input) ? input : {})
-  if (custom) return freeText(pieces === "" ? whole : pieces)
+  if (called.custom) return freeText(pieces === "" ? whole : pieces)
   return pieces === "" ? whole : ""
 }

@@ -132,6 +132,34 @@ describe("a block", () => {
   })
 })
 
+const argumentsOfCall = (events: readonly ModelEvent[], index: number): string =>
+  argumentsOf(events.filter((event) => event.type === "tool-call-delta" && event.index === index))
+
+const begin = (index: number, name: string): string => start({ type: "tool_use", id: "t", name, input: {} }, index)
+const more = (index: number, piece: string): string => delta({ type: "input_json_delta", partial_json: piece }, index)
+
+describe("calls whose blocks are open side by side", () => {
+  const sideBySide = [begin(1, "f"), begin(2, "g"), more(1, '{"x"'), more(2, '{"y"'), more(1, ":1}"), stop(1)]
+
+  test.each([
+    ["after a text that ends late", start({ type: "text", text: "Hm." }) + begin(1, "f") + stop(), sideBySide.slice(1)],
+    ["and end by themselves", "", sideBySide],
+  ])("keep their own arguments, %s", (_, before, after) => {
+    const events = read([before, ...after, more(2, ":2}"), stop(2), over({ delta: {} })].join(""))
+    expect(argumentsOfCall(events, 0)).toBe('{"x":1}')
+    expect(argumentsOfCall(events, 1)).toBe('{"y":2}')
+  })
+  test("end with the answer", () => {
+    const events = read(begin(0, "f") + begin(1, "g") + more(1, "{}") + over({ delta: {} }))
+    expect([0, 1].map((index) => argumentsOfCall(events, index))).toEqual(["{}", "{}"])
+  })
+  test("do not take what is a search's of the backend", () => {
+    const search = start({ type: "server_tool_use", id: "s", name: "web_search", input: {} }, 1)
+    const events = read(begin(0, "f") + search + more(1, '{"query":"q"}') + stop(1) + more(0, "{}") + stop())
+    expect(argumentsOf(events)).toBe("{}")
+  })
+})
+
 describe("a call's arguments", () => {
   test("are an empty object where none come", () => {
     expect(argumentsOf(read(call("f") + json("") + stop()))).toBe("{}")
