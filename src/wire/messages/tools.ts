@@ -6,7 +6,7 @@
  * only some know it.
  */
 import { family } from "../shared/betas.ts"
-import { cacheControl, readCache } from "./content.ts"
+import { cacheControl, readCache, SEARCH_TOOL } from "./content.ts"
 import {
   checkName,
   checkSchema,
@@ -24,7 +24,7 @@ import {
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, Prompt, Tool, ToolCallPart, ToolChoice } from "../../language/prompt.ts"
 import type { Feature } from "../../language/request.ts"
-import { freeTextSchema, type ToolNames } from "../shared/tools.ts"
+import { freeTextSchema, mostSearches, type ToolNames } from "../shared/tools.ts"
 
 /** Run by the client, or (tool search) within the one call, without state. The date that follows may be any. */
 const TRAVELS = [
@@ -137,12 +137,12 @@ function choiceOf({ type, name }: JsonObject): ToolChoice | undefined {
 type ToolUse = Pick<Prompt, "tools" | "toolChoice" | "parallelTools">
 
 /** What a search may be told, in the names of this format. */
-const SEARCH_OPTIONS = ["max_uses", "allowed_domains", "blocked_domains", "user_location"]
+const SEARCH_OPTIONS = ["allowed_domains", "blocked_domains", "user_location"]
 
 export const encodeTools = (tools: readonly Tool[], names: ToolNames): JsonObject[] =>
   tools.map((tool) => {
     if (tool.type === "web-search")
-      return { type: "web_search_20250305", name: "web_search", ...searchFields(tool.options) }
+      return { type: "web_search_20250305", name: SEARCH_TOOL, ...searchFields(tool.options) }
     return {
       name: names.written(tool.name),
       ...described(tool.description),
@@ -158,8 +158,10 @@ const described = (description: string | undefined): JsonObject =>
 const objectSchema = (parameters: JsonObject): JsonObject =>
   parameters["type"] === "object" ? parameters : { properties: {}, ...parameters, type: "object" }
 
-const searchFields = (options: JsonObject): JsonObject =>
-  Object.fromEntries(SEARCH_OPTIONS.filter((key) => present(options[key])).map((key) => [key, options[key]]))
+const searchFields = (options: JsonObject): JsonObject => ({
+  max_uses: mostSearches(options["max_uses"]),
+  ...Object.fromEntries(SEARCH_OPTIONS.filter((key) => present(options[key])).map((key) => [key, options[key]])),
+})
 
 /**
  * The tools of a request, and the choice among them. A backend refuses a conversation that contains calls but defines no tools. Clients

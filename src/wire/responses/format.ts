@@ -36,13 +36,14 @@ import { checkServiceTier, readEndUser, readModel, serviceTier } from "../body.t
 import { estimateInput, type InputEstimate } from "../estimate.ts"
 import { type Allowance, filterFields, NO_ALLOWANCE } from "../fields.ts"
 import type { ClientFormat } from "../format.ts"
+import { mostSearches } from "../shared/tools.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, failedReply, streamFailure } from "./events-out.ts"
 import { RESPONSES_FIELDS } from "./fields.ts"
 import { decodeItems, readableItems } from "./items-in.ts"
 import { encodePrompt, MIN_ANSWER_TOKENS } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
-import { checkTools, decodeTools, mostToolCalls } from "./tools.ts"
+import { checkTools, decodeTools } from "./tools.ts"
 
 const STATE = ["previous_response_id", "conversation", "prompt", "container"]
 const IMAGES: readonly unknown[] = ["input_image", "computer_screenshot"]
@@ -104,7 +105,7 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   own(body, forwarding, "service_tier", serviceTier("responses", request.body))
   own(body, forwarding, "safety_identifier", endUser)
   if (present(user)) own(body, forwarding, "user", endUser)
-  if (features.has("web_search")) body["max_tool_calls"] = mostToolCalls(body["max_tool_calls"])
+  if (features.has("web_search")) body["max_tool_calls"] = mostSearches(body["max_tool_calls"])
   body["max_output_tokens"] = answerLimit(request, forwarding)
   body["store"] = false
   body["input"] = readableItems(body["input"])

@@ -9,9 +9,9 @@ import type { Effort, OutputFormat, Prompt, Reasoning, Tool, ToolChoice } from "
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../body.ts"
-import { type ToolNames, toolNames } from "../shared/tools.ts"
+import { mostSearches, type ToolNames, toolNames } from "../shared/tools.ts"
 import { developerItem, encodeItems } from "./items-out.ts"
-import { mostToolCalls, TOOL_NAMES, WEB_SEARCH } from "./tools.ts"
+import { TOOL_NAMES, WEB_SEARCH } from "./tools.ts"
 
 /**
  * The backend refuses a smaller limit, which clients write when they try out whether a model is there. It is raised, and
@@ -117,7 +117,7 @@ function encodeTools({ tools, toolChoice, parallelTools }: Prompt, names: ToolNa
     ...(toolChoice ? { tool_choice: encodeChoice(toolChoice, tools, names) } : {}),
     ...(parallelTools === undefined ? {} : { parallel_tool_calls: parallelTools }),
     // The search is the only tool that a backend runs by itself here, so the one bound means the same as the other.
-    ...(search && { max_tool_calls: mostToolCalls(search.options["max_uses"]) }),
+    ...(search && { max_tool_calls: mostSearches(search.options["max_uses"]) }),
   }
 }
 

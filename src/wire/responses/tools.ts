@@ -35,13 +35,6 @@ const TRAVELS: readonly unknown[] = [
   "apply_patch",
 ]
 
-/** The most searches of one call at a backend: each costs there, and has no price of its own here (decisions §13.3). */
-const MOST_SEARCHES = 5
-
-/** What is written where a backend searches. */
-export const mostToolCalls = (asked: Json | undefined): number =>
-  typeof asked === "number" && asked < MOST_SEARCHES ? asked : MOST_SEARCHES
-
 export interface ToolUse {
   readonly features: ReadonlySet<Feature>
   /** Told only when the shape of the whole request is right (decisions §4: shape, then features). */

@@ -79,6 +79,13 @@ function namesIn(prompt: Prompt): string[] {
   return [...names]
 }
 
+/** The most searches of one call at a backend: each costs there, and has no price of its own here (decisions §13.3). */
+const MOST_SEARCHES = 5
+
+/** What is written where a backend searches by itself. */
+export const mostSearches = (asked: Json | undefined): number =>
+  typeof asked === "number" && asked < MOST_SEARCHES ? asked : MOST_SEARCHES
+
 /**
  * Tools that take free text, towards backends that know functions alone: a function with one string, whose description says
  * what the tool's grammar asks for. The way back takes the text out of the arguments again.

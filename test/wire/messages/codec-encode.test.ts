@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"
+import { decoded as decodedOfResponses } from "../responses/asking.ts"
 import { encoded, forwarding, hello, prompt, request, weather } from "./samples.ts"
 
 const says = (text: string): Turn => ({ role: "user", parts: [{ type: "text", text }] })
@@ -327,6 +328,15 @@ describe("tools", () => {
       },
       { type: "web_search_20250305", name: "web_search", max_uses: 2 },
     ])
+  })
+
+  test.each([
+    ["without a limit", {}, 5],
+    ["with a limit over the most", { max_tool_calls: 128 }, 5],
+    ["with one under it", { max_tool_calls: 2 }, 2],
+  ])("a search that the server runs for a responses client %s is bounded", (_, limit, max_uses) => {
+    const { tools } = decodedOfResponses({ tools: [{ type: "web_search" }], ...limit })
+    expect(encoded({ tools })["tools"]).toEqual([{ type: "web_search_20250305", name: "web_search", max_uses }])
   })
 
   test("a name that the backend would refuse is written otherwise, everywhere alike", () => {
