@@ -100,7 +100,7 @@ export type EventMeaning = "content" | "empty" | "terminal" | Failure
 /** One stream of a backend, event by event. `body` is an event's data. */
 export interface BackendStream {
   /** Data that ends the stream without being JSON. */
-  readonly endMark?: string
+  readonly endMark?: string | undefined
   /** Takes note of what an event counts and where the stream stands, and says what it means. */
   meaning(event: SseEvent, body: JsonObject): EventMeaning
   /** The event for a client of the same format: as it came, but for what the gateway owns. Undefined where it is not to see it. */

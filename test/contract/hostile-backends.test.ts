@@ -160,6 +160,19 @@ describe("a backend's answer", () => {
     await expectFailure(inOnePiece, 502, "dependency.upstream_unavailable")
   })
 
+  test("that is over before it has begun is none, and the backend is asked again", async () => {
+    const counted = { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }
+    const whole = `${chunk("Hello")}data: ${JSON.stringify(counted)}\n\ndata: [DONE]\n\n`
+    const streams = ["data: [DONE]\n\n", whole]
+    const answered = await made(() => new Response(streams.shift(), sse), { stream: true })
+    expect(await answered.response.text()).toContain("Hello")
+    expect(calls.get(answered.name)).toBe(2)
+    expect(await answered.row()).toMatchObject({ status: "ok", attempts: 2 })
+    const silent = await made(() => new Response("data: [DONE]\n\n", sse), { stream: true })
+    await expectFailure(silent.response, 502, "dependency.upstream_unavailable")
+    expect(calls.get(silent.name)).toBe(3)
+  })
+
   test("that is a stream by another name is one, as it comes", async () => {
     const { response, row } = await made(
       () => {

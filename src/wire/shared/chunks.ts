@@ -15,13 +15,18 @@ import { type Count, plausibleTokens, reportedSearches, tokensFromInclusive } fr
 export const END_MARK = "[DONE]"
 
 export abstract class ChunkStream implements BackendStream {
-  readonly endMark = END_MARK
   abstract readonly openPlaces: BackendStream["openPlaces"]
   readonly #view: ClientView
   #usage: Json | undefined
+  #hasChoice = false
 
   constructor(view: ClientView) {
     this.#view = view
+  }
+
+  /** Every client reads a choice: what ends without one is no answer, as it is none in one piece. */
+  get endMark(): string | undefined {
+    return this.#hasChoice ? END_MARK : undefined
   }
 
   /** Whether a chunk has usable output. */
@@ -32,6 +37,7 @@ export abstract class ChunkStream implements BackendStream {
     const failure = isBareError(event, chunk) ? classifyErrorObject(chunk) : failureIn(chunk)
     if (failure !== undefined) return failure
     const { usage } = chunk
+    this.#hasChoice ||= filled(chunk["choices"])
     // Some backends count in every chunk; the last count is the whole. An object without counts is none.
     if (isObject(usage) && Object.keys(usage).length > 0) this.#usage = usage
     return this.hasContent(chunk) ? "content" : "empty"
