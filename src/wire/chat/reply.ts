@@ -46,13 +46,18 @@ export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): Mode
   return { id, parts, finish: reason, stopSequence, usage: readUsage(body.usage) }
 }
 
-/** Calls that came whole are read as a stream of one piece each, so that both ways to them agree. */
+/** Calls that came whole are read as a stream of one piece each, so that both ways to them agree. Each has an id of its own, whatever came. */
 function readCalls(message: JsonObject, prompt: Prompt, answerId: string): ToolCallPart[] {
   const reader = new CallReader(toolNames(prompt, NARROW))
   const pieces = Array.isArray(message.tool_calls) ? message.tool_calls.filter(isObject) : []
+  const ids = new Set<Json | undefined>()
   const calls: ToolCallPart[] = []
   const events = [
-    ...pieces.flatMap((piece) => reader.take({ ...piece, index: undefined }, answerId)),
+    ...pieces.flatMap(({ id, ...piece }) => {
+      const own = ids.has(id) ? "" : id
+      ids.add(id)
+      return reader.take({ ...piece, id: own, index: undefined }, answerId)
+    }),
     ...reader.close(),
   ]
   for (const event of events) {

@@ -373,6 +373,14 @@ describe("a whole answer in the neutral language:", () => {
     ])
   })
 
+  test("calls that share an id", () => {
+    const shared = ['{"x":1}', '{"x":2}'].map((text) => ({ id: "functions.f:0", ...fn("f", text) }))
+    expect(must(chatFormat.backend.decodeReply(whole({ tool_calls: shared }), emptyPrompt)).parts).toMatchObject([
+      { id: "functions.f:0", arguments: '{"x":1}' },
+      { id: "call_x1_1", arguments: '{"x":2}' },
+    ])
+  })
+
   test("thinking, text and refusal in this order", () => {
     const message = { refusal: "no", content: "a", reasoning_content: "hm" }
     expect(must(chatFormat.backend.decodeReply(whole(message, { finish_reason: "stop" }), emptyPrompt)).parts).toEqual([
