@@ -14,6 +14,8 @@ export interface FailureDetail {
   readonly stream?: StreamCode
   /** Further response headers, such as `Allow` or the key's rate headers. */
   readonly headers?: Readonly<Record<string, string>>
+  /** The operator is at fault, and is to be told. */
+  readonly alert?: boolean
 }
 
 export class Failure {

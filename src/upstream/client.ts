@@ -105,6 +105,7 @@ export const brokenFault = (failure: Failure): Fault => ({
   ...connectionFault(true),
   failure,
   retryAfterMs: failure.code === "dependency.upstream_unavailable" ? 0 : undefined,
+  alert: failure.detail.alert === true,
 })
 
 async function readRefusal(response: Response, { protocol }: UpstreamCall, { clock }: Network): Promise<Fault> {

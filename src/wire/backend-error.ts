@@ -36,7 +36,8 @@ export const classifyBackendError = (
 /** Judges an error that a backend reports inside a stream or a 2xx body: the event or body that carries it. */
 export const classifyErrorObject = (body: Json | undefined): Failure => {
   const facts = readError(body)
-  return judge(impliedStatus(facts), facts).failure
+  const { failure, alert } = judge(impliedStatus(facts), facts)
+  return alert ? new Failure(failure.code, { ...failure.detail, alert }) : failure
 }
 
 const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> => {

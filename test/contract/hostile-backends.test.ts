@@ -160,6 +160,19 @@ describe("a backend's answer", () => {
     await expectFailure(inOnePiece, 502, "dependency.upstream_unavailable")
   })
 
+  const quota = { error: { code: "insufficient_quota", message: "You exceeded your current quota." } }
+  test.each([
+    ["in one piece", () => Response.json(quota), {}],
+    ["in one piece, for a stream", () => Response.json(quota), { stream: true }],
+    ["in a stream", () => new Response(`data: ${JSON.stringify(quota)}\n\n`, sse), { stream: true }],
+  ])("that says %s, under 200, that the operator has to pay is an alert", async (_, answer, more) => {
+    const { response } = await made(answer, more)
+    await expectFailure(response, 429, "upstream.rate_limited")
+    const id = requestId(response)
+    const alerts = gateway.complaints.map((line) => JSON.parse(line)).filter((line) => line.request_id === id)
+    expect(alerts).toMatchObject([{ level: "error", provider: "hostile" }])
+  })
+
   test("that is over before it has begun is none, and the backend is asked again", async () => {
     const counted = { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1 } }
     const whole = `${chunk("Hello")}data: ${JSON.stringify(counted)}\n\ndata: [DONE]\n\n`
