@@ -214,6 +214,23 @@ test("a webhook is made with a secret that is shown once, tested, rotated and de
   await card.getByText("Off", { exact: true }).waitFor()
 })
 
+test("a webhook that was turned off is on again on the page as well, once its address is saved", async () => {
+  const person = await world.gateway.person()
+  await world.gateway.sql`
+    insert into webhooks (account_id, url, secret, failing_since, disabled_at)
+    values (${person.accountId}, 'https://hooks.invalid/loket', 'whsec_AAAA', now() - interval '4 days', now() - interval '1 day')`
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Webhook" })
+  await card.getByText("Turned off", { exact: true }).waitFor()
+  expect(await card.getByRole("button", { name: "Send a test" }).isDisabled()).toBe(true)
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByText("On", { exact: true }).waitFor()
+  await eventually(async () => expect(await card.getByText("Turned off").count()).toBe(0))
+  await card.getByRole("button", { name: "Send a test" }).click()
+  await visit.page.getByRole("table", { name: "Last deliveries" }).getByRole("row", { name: /^Test/ }).waitFor()
+})
+
 test("a webhook's new secret stays when its owner comes back from another window", async () => {
   const person = await world.gateway.person()
   await using visit = await world.visit({ person })

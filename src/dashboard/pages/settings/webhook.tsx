@@ -34,7 +34,7 @@ export function WebhookSettings() {
   const text = useWebhookText()
   const client = useQueryClient()
   const webhook = useQuery(webhookQuery)
-  // Not the form's, which begins anew with each address: a new one comes with a look at another window while this is shown.
+  // Not the form's, which begins anew when there is a webhook: it may come with a look at another window while this is shown.
   const [secret, setSecret] = useState<string>()
   const state = webhook.data === undefined || webhook.data === null ? "off" : stateOf(webhook.data)
   return (
@@ -42,7 +42,7 @@ export function WebhookSettings() {
       <Card title={text.title} action={<Tag tone={TONES[state]}>{text.states[state]}</Tag>}>
         {webhook.error !== null && <ErrorState error={webhook.error} retry={webhook.refetch} />}
         {webhook.data !== undefined ? (
-          <WebhookForm key={webhook.data?.url} webhook={webhook.data} onSecret={setSecret} />
+          <WebhookForm key={String(webhook.data === null)} webhook={webhook.data} onSecret={setSecret} />
         ) : (
           webhook.error === null && <Skeleton lines={3} />
         )}
@@ -81,7 +81,9 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
   const format = useFormat()
   const toasts = useToasts()
   const client = useQueryClient()
-  const [url, setUrl] = useState(webhook?.url ?? "")
+  // Until somebody types, the field follows the webhook.
+  const [typed, setTyped] = useState<string>()
+  const url = typed ?? webhook?.url ?? ""
   const [tried, setTried] = useState(false)
   const [asked, setAsked] = useState<"rotate" | "remove" | undefined>(undefined)
   const looksRight = /^https:\/\/[^\s/@]+\.[^\s@#]+$/.test(url.trim())
@@ -92,7 +94,13 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
   }
   const save = useChange({
     mutationFn: () => unwrap(api.account.webhook.put({ url: url.trim() })),
-    onSuccess: shown,
+    onSuccess: (changed) => {
+      shown(changed)
+      // A new one is read once its secret is kept.
+      if (changed.secret !== null) return
+      client.setQueryData(webhookQuery.queryKey, changed.webhook)
+      setTyped(undefined)
+    },
   })
   const test = useChange({
     mutationFn: () => unwrap(api.account.webhook.test.post()),
@@ -140,7 +148,7 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
           hint={text.urlHint}
           error={tried && !looksRight ? text.urlWrong : undefined}
           value={url}
-          onChange={({ target }) => setUrl(target.value)}
+          onChange={({ target }) => setTyped(target.value)}
         />
         {webhook !== null && webhook.former_secret_until !== null && (
           <p className="settings-intro">{text.formerUntil(format.dateTime(webhook.former_secret_until))}</p>
