@@ -604,3 +604,38 @@ test("an amount in a key's form stays what it is when the language changes in an
   expect(await limit.inputValue()).toBe("500,000")
   expect(await field(page.getByRole("dialog"), "Requests per minute").inputValue()).toBe("1,000")
 })
+
+test("a limit that a colleague lowers while a key's name is being edited stays lowered", async () => {
+  const person = await world.gateway.person(1_000_000)
+  const { id } = await world.gateway.key(person, {
+    name: "Dua tangan",
+    spending_limit_micro: 500_000_000_000,
+    spending_period: "monthly",
+    requests_per_minute: 300,
+  })
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await (await visit.openKey("Dua tangan")).getByRole("button", { name: "Edit" }).click()
+  const dialog = page.getByRole("dialog")
+  await field(dialog, "Name").fill("Satu tangan")
+  await field(dialog, "Tokens per minute").fill("9,000")
+
+  const lowered = {
+    spending_limit_micro: 10_000_000_000,
+    requests_per_minute: 5,
+    expires_at: "2099-01-01T00:00:00.000Z",
+  }
+  const changed = await world.gateway.dashboard(person, `/keys/${id}`, {
+    method: "PATCH",
+    body: JSON.stringify(lowered),
+  })
+  expect(changed.status).toBe(200)
+
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.waitFor({ state: "detached" })
+  const { data } = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: object[] }
+  expect(data).toMatchObject([
+    { ...lowered, name: "Satu tangan", tokens_per_minute: 9_000, spending_period: "monthly", fallback: "never_dearer" },
+  ])
+})

@@ -160,6 +160,15 @@ export function readDraft(draft: KeyDraft, language: Language): KeySettings | Re
   }
 }
 
+/** What of it was edited: the rest may have been changed elsewhere meanwhile, and stays as it is there. */
+export function editsOf(settings: KeySettings, key: ApiKey, language: Language): Partial<KeySettings> {
+  const before = readDraft(draftOf(key, language), language)
+  if (!("name" in before)) return settings
+  const isSame = (name: keyof KeySettings) => JSON.stringify(settings[name]) === JSON.stringify(before[name])
+  const names = Object.keys(settings) as readonly (keyof KeySettings)[]
+  return Object.fromEntries(names.filter((name) => !isSame(name)).map((name) => [name, settings[name]]))
+}
+
 function perMinute(text: string, language: Language): number | null | undefined {
   if (text.trim() === "") return null
   const value = parseWhole(text, language)

@@ -21,6 +21,7 @@ import type { Secret } from "./dialogs.tsx"
 import {
   creationBody,
   draftOf,
+  editsOf,
   emptyDraft,
   fallbacks,
   type KeyDraft,
@@ -73,14 +74,16 @@ interface EditDialogProps {
   readonly onClose: () => void
 }
 
-/** Another name, other limits. They apply from the next call on. */
+/** Another name, other limits. They apply from the next call on. Only what was edited is sent. */
 export function EditDialog({ apiKey, onClose }: EditDialogProps) {
   const text = useKeysText()
   const { language } = useLanguage()
   const toasts = useToasts()
   const client = useQueryClient()
+  const [before] = useState(apiKey)
   const change = useChange({
-    mutationFn: (settings: KeySettings) => unwrap(api.keys({ id: apiKey.id }).patch(settings)),
+    mutationFn: (settings: KeySettings) =>
+      unwrap(api.keys({ id: apiKey.id }).patch(editsOf(settings, before, language))),
     onSuccess: async ({ name }) => {
       await client.invalidateQueries(keysQuery)
       toasts.done(text.saved(name))
@@ -91,7 +94,7 @@ export function EditDialog({ apiKey, onClose }: EditDialogProps) {
     <KeyDialog
       title={text.editTitle(apiKey.name)}
       submit={text.save}
-      initial={draftOf(apiKey, language)}
+      initial={draftOf(before, language)}
       busy={change.isPending}
       error={change.error}
       onSubmit={(settings) => change.mutate(settings)}
