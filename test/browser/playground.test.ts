@@ -289,3 +289,20 @@ test("only models of chat completions are offered, and the answer limit is held"
   })
   expect([call?.body?.["max_tokens"], call?.body?.["max_completion_tokens"]]).toContain(3)
 })
+
+test("a kept conversation that is opened in the middle of an answer is shown as it was", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await begin(visit, "menjawab")
+  await say(visit, "Kept")
+  await page.getByText("1 call").waitFor()
+  await begin(visit, "lambat")
+  await say(visit, "Long, please")
+  await page.getByText("the quick").waitFor()
+  await page.getByRole("button", { name: "History" }).click()
+  await page.getByRole("dialog").getByRole("button", { name: /^Kept/ }).click()
+  await page.getByRole("button", { name: "Send", exact: true }).waitFor()
+  await page.locator(".exchange-question").getByText("Kept").waitFor()
+  await page.getByText("1 call").waitFor()
+  expect(await page.getByText(/^Stopped/).count()).toBe(0)
+})

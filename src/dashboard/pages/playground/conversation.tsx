@@ -100,15 +100,16 @@ export function useConversation(): Conversation {
     if (instead !== undefined) dispatch({ type: "dropped", id: instead })
     dispatch({ type: "asked", id, question, images, model: asking.model })
     const messages = messagesOf(system, before, { question, images })
-    void listen({ ...asking, messages, signal: controller.signal }, (piece) =>
-      dispatch({ type: "piece", id, piece }),
-    ).then(
-      (state) => dispatch({ type: "ended", id, state }),
-      (failure: Error) => dispatch({ type: "failed", id, failure }),
+    // The exchanges of another conversation may have the same ids.
+    const tell = (change: Change) => underWay.current === controller && dispatch(change)
+    void listen({ ...asking, messages, signal: controller.signal }, (piece) => tell({ type: "piece", id, piece })).then(
+      (state) => tell({ type: "ended", id, state }),
+      (failure: Error) => tell({ type: "failed", id, failure }),
     )
   }
   const begin = (from: readonly Exchange[]) => {
     stop()
+    underWay.current = undefined
     lastId.current = Math.max(lastId.current, ...from.map(({ id }) => id))
     dispatch({ type: "begun", exchanges: from })
   }
