@@ -284,3 +284,40 @@ test.each(["billing", "developer", "viewer"])("nothing that a %s sees of an acco
   }
   expect(refused).toEqual([])
 })
+
+test.each([
+  ["id", "Kirim undangan", "Alamat e-mail", "Alamat ini sudah milik seorang anggota. Ubah saja perannya."],
+  ["en", "Send invitation", "E-mail address", "A member has this address already. Change the member's role instead."],
+] as const)("why nobody can be invited is said in the page's language: %s", async (language, send, label, why) => {
+  const owner = await named(`eighth-${language}@example.com`)
+  const email = `here-${language}@example.com`
+  await join(owner, await named(email), email, "viewer")
+  await using visit = await world.visit({ person: owner, language })
+  const { page } = visit
+  await visit.open("/settings")
+  await page.getByRole("button", { name: /^(Invite|Undang)$/ }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel(label).fill(email)
+  await dialog.getByRole("button", { name: send }).click()
+  expect(await dialog.getByRole("alert").innerText()).toBe(why)
+})
+
+test("who is a member of as many accounts as may be is told that, and not that the invitation is over", async () => {
+  const owner = await named("ninth@example.com")
+  const person = await named("everywhere@example.com")
+  const path = await invite(owner, "everywhere@example.com", "viewer")
+  const { sql } = world.gateway
+  for (let count = 0; count < 50; count++) {
+    const id = `acc_elsewhere${count}`
+    await sql`insert into accounts (id, email, password_hash) values (${id}, ${`${id}@example.com`}, '')`
+    await sql`
+      insert into members (account_id, member_id, role, invited_by, invitation_hash)
+      values (${id}, ${person.accountId}, 'viewer', ${id}, ${new Uint8Array([count])})`
+  }
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await page.goto(`${world.gateway.url}/dashboard/${path}`)
+  await page.getByRole("button", { name: "Accept the invitation" }).click()
+  await page.getByText("You are a member of as many accounts as one person may be.").waitFor()
+  expect(await page.getByText("This invitation was used").count()).toBe(0)
+})

@@ -147,6 +147,13 @@ export const useRoleText = texts({
     own: "Akun sendiri",
     roleNeeded: "Peran Anda tidak mencakup halaman ini",
     roleNeededHint: (role: string) => `Peran Anda di akun ini: ${role}. Pemilik akun dapat mengubahnya.`,
+    notInvited: {
+      own: "Ini alamat akun ini sendiri.",
+      member: "Alamat ini sudah milik seorang anggota. Ubah saja perannya.",
+      wrong: "Ini bukan alamat e-mail.",
+      full: "Anggota akun ini sudah sebanyak yang diizinkan, termasuk undangan yang belum dijawab.",
+      unproved: "Konfirmasi dahulu alamat e-mail akun ini.",
+    },
   },
   en: {
     roles: { owner: "Owner", billing: "Billing", developer: "Developer", viewer: "Viewer" },
@@ -171,5 +178,12 @@ export const useRoleText = texts({
     own: "Your own account",
     roleNeeded: "Your role does not include this page",
     roleNeededHint: (role: string) => `Your role in this account: ${role}. An owner of it can change that.`,
+    notInvited: {
+      own: "This is the account's own address.",
+      member: "A member has this address already. Change the member's role instead.",
+      wrong: "This is no e-mail address.",
+      full: "The account has as many members as it may have, invitations without an answer included.",
+      unproved: "Confirm this account's e-mail address first.",
+    },
   },
 })

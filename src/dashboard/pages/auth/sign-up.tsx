@@ -134,7 +134,10 @@ export function JoinPage() {
   )
 }
 
-const isDead = (error: Error): boolean => error instanceof ApiFailure && error.code === "request.invalid"
+/** By the server's own words: what else it refuses has nothing to do with the link. */
+const isRefused = (error: Error, words: string): boolean =>
+  error instanceof ApiFailure && error.code === "request.invalid" && error.message.startsWith(words)
+const isDead = (error: Error): boolean => isRefused(error, "'token'")
 
 interface OpenProps {
   readonly invitation: {
@@ -164,8 +167,7 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
         <p>
           <strong>{roles[role]}</strong>: {roleHints[role]}
         </p>
-        {accept.error !== null &&
-          (isDead(accept.error) ? <Refusal>{text.dead}</Refusal> : <ErrorState error={accept.error} />)}
+        {accept.error !== null && <NotAccepted error={accept.error} />}
         {signedIn === undefined ? (
           <>
             <p>{text.signInAs(email)}</p>
@@ -192,6 +194,13 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
       </div>
     </Frame>
   )
+}
+
+function NotAccepted({ error }: { readonly error: Error }) {
+  const text = useText()
+  if (isDead(error)) return <Refusal>{text.dead}</Refusal>
+  if (isRefused(error, "A person is a member")) return <Refusal>{text.full}</Refusal>
+  return isRefused(error, "Prove your") ? <Refusal>{text.unproved}</Refusal> : <ErrorState error={error} />
 }
 
 interface FrameProps {
@@ -226,6 +235,8 @@ const useText = texts({
     signOut: "Keluar",
     until: (time: string) => `Berlaku sampai ${time}.`,
     dead: "Undangan ini sudah dipakai, sudah ditarik kembali, atau sudah lewat waktunya. Mintalah undangan baru kepada pengundangnya.",
+    full: "Anda sudah menjadi anggota akun sebanyak yang diizinkan. Keluarlah dahulu dari salah satunya, di Pengaturan.",
+    unproved: "Konfirmasi dahulu alamat e-mail akun Anda, lewat tautan yang dikirim ke sana.",
   },
   en: {
     title: "Invitation to an account",
@@ -240,5 +251,7 @@ const useText = texts({
     signOut: "Sign out",
     until: (time: string) => `Good until ${time}.`,
     dead: "This invitation was used, taken back, or is over. Ask whoever invited you for another one.",
+    full: "You are a member of as many accounts as one person may be. Leave one of them first, in Settings.",
+    unproved: "Confirm your account's e-mail address first, by the link that was sent there.",
   },
 })

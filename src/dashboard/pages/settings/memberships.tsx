@@ -79,11 +79,22 @@ export function InviteDialog({ onClose, onLink }: InviteDialogProps) {
 /** What the person can correct is told in words alone. */
 function useRefusal(error: Error | null): string | undefined {
   const text = useMembersText()
+  const { notInvited } = useRoleText()
   const format = useFormat()
   if (!(error instanceof ApiFailure)) return undefined
   if (error.code === "rate_limit.mail") return text.tooMany(format.number(Math.ceil((error.retryAfterS ?? 60) / 60)))
-  return error.code === "request.invalid" ? error.message : undefined
+  const [, why] = REFUSALS.find(([words]) => error.message.startsWith(words)) ?? []
+  return why && notInvited[why]
 }
+
+/** By the server's own words. */
+const REFUSALS = [
+  ["'email' is the account's own", "own"],
+  ["'email' is a member's", "member"],
+  ["'email' must be", "wrong"],
+  ["An account has at most", "full"],
+  ["Prove the account's", "unproved"],
+] as const
 
 /** Shown once. */
 export function LinkDialog({ link: { path, email }, onClose }: { readonly link: Link; readonly onClose: () => void }) {
@@ -203,7 +214,6 @@ export const useMembersText = texts({
     since: "Sejak",
     action: "Tindakan",
     none: "Belum ada anggota. Undang rekan Anda dengan alamat e-mailnya.",
-    self: "Pemilik akun ini",
     roleOf: (email: string) => `Peran ${email}`,
     roleSaved: "Peran diubah. Berlaku mulai sekarang.",
     remove: "Keluarkan",
@@ -247,7 +257,6 @@ export const useMembersText = texts({
     since: "Since",
     action: "Action",
     none: "No members yet. Invite a colleague by e-mail address.",
-    self: "This account's owner",
     roleOf: (email: string) => `Role of ${email}`,
     roleSaved: "Role changed. It holds from now on.",
     remove: "Remove",
