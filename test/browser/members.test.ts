@@ -321,3 +321,30 @@ test("who is a member of as many accounts as may be is told that, and not that t
   await page.getByText("You are a member of as many accounts as one person may be.").waitFor()
   expect(await page.getByText("This invitation was used").count()).toBe(0)
 })
+
+test.each([
+  ["viewer", 0],
+  ["developer", 1],
+] as const)("a %s is led to the playground only where its role opens it", async (role, links) => {
+  const owner = await world.gateway.person(50_000)
+  await world.gateway.key(owner, { name: "Bersama" })
+  const email = `${role}-who-tries@example.com`
+  const person = await named(email)
+  await join(owner, person, email, role)
+  await send(person, "POST", "/auth/look-at", { account_id: owner.accountId })
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await (await visit.openKey("Bersama")).getByRole("button", { name: "Try it" }).click()
+  await page.getByRole("dialog").getByRole("link", { name: "How to use it" }).waitFor()
+  expect(await page.getByRole("dialog").getByRole("link", { name: "Playground" }).count()).toBe(links)
+  await visit.open("/models")
+  await page.getByRole("table").getByRole("rowheader").getByRole("button").first().click()
+  await page.getByRole("dialog").waitFor()
+  expect(
+    await page
+      .getByRole("dialog")
+      .getByRole("link", { name: /playground/i })
+      .count(),
+  ).toBe(links)
+})

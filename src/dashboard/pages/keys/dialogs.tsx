@@ -11,6 +11,7 @@ import { ConfirmDialog, Dialog } from "../../components/dialog.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { CodeBlock, Facts } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/language.tsx"
+import { useMay } from "../../shell/session.tsx"
 import { filledIn, firstModel, curl } from "../quick-start/client.ts"
 import { hintOf } from "./key-detail.tsx"
 import { useKeysText } from "./text.ts"
@@ -65,13 +66,14 @@ interface TryDialogProps {
 /** A call for the terminal, with a placeholder for the key. Other clients are on the quick start page. */
 export function TryDialog({ apiKey, onClose }: TryDialogProps) {
   const text = useKeysText()
+  const mayBuild = useMay()("build")
   return (
     <Dialog
       title={text.tryTitle(apiKey.name)}
       onClose={onClose}
       footer={
         <>
-          <ButtonLink to="/playground">{text.toPlayground}</ButtonLink>
+          {mayBuild && <ButtonLink to="/playground">{text.toPlayground}</ButtonLink>}
           <ButtonLink to="/quick-start" kind="primary">
             {text.toQuickStart}
           </ButtonLink>

@@ -9,6 +9,7 @@ import { Facts } from "../../components/layout.tsx"
 import { formatName, Money, Tag } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/notices.tsx"
+import { useSession } from "../../shell/session.tsx"
 import { costOf, MONTH_DAYS, perMillion, type RateName, rateNames } from "./choose.ts"
 
 interface ModelDrawerProps {
@@ -18,6 +19,7 @@ interface ModelDrawerProps {
 
 export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
   const text = useModelsText()
+  const { account } = useSession()
   const format = useFormat()
   const size = (tokens: number | null) => (tokens === null ? text.unknown : text.tokens(format.number(tokens)))
   const names: RateTexts = {
@@ -65,7 +67,7 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
         ]}
       />
       <Calculator model={model} />
-      {model.endpoints.includes("chat") && (
+      {model.endpoints.includes("chat") && account?.may.includes("build") !== false && (
         <ButtonLink to={`/playground?model=${encodeURIComponent(model.model)}`} icon={<MessageSquare />}>
           {text.toPlayground}
         </ButtonLink>

@@ -11,6 +11,7 @@ import { ErrorState } from "../../components/feedback.tsx"
 import { CodeBlock } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
+import { useMay } from "../../shell/session.tsx"
 import { type Conversation, type Exchange, type Receipt, type Receipts, useReceipts } from "./conversation.tsx"
 import type { Words } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
@@ -113,6 +114,7 @@ function Answer({ exchange, receipts, retry }: AnswerProps) {
 
 function Ending({ exchange, retry }: Pick<AnswerProps, "exchange" | "retry">) {
   const text = usePlaygroundText()
+  const may = useMay()
   const { state, answer, cutOff, requestId, failure } = exchange
   if (state === "asking") return null
   if (state === "stopped") return <p className="exchange-note">{requestId ? text.stopped : text.stoppedEarly}</p>
@@ -125,7 +127,7 @@ function Ending({ exchange, retry }: Pick<AnswerProps, "exchange" | "retry">) {
     <>
       <ErrorState error={failure} />
       <div className="exchange-actions">
-        {isShort && (
+        {isShort && may("pay") && (
           <ButtonLink to="/wallet" size="small" kind="primary">
             {text.topUp}
           </ButtonLink>
