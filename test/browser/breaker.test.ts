@@ -180,3 +180,32 @@ test("an account that is paused says so on every page, and is resumed there", as
   await visit.page.getByRole("button", { name: "Lanjutkan" }).click()
   await visit.page.getByText(/Semua kunci dijeda sejak/).waitFor({ state: "detached" })
 })
+
+test("two keys of one name that both spend unusually much stay two warnings when another one is over", async () => {
+  const { gateway } = world
+  const person = await gateway.person(10_000)
+  for (const [name, minutes] of [
+    ["Lain", 4],
+    ["Kembar", 3],
+    ["Kembar", 2],
+  ] as const) {
+    const { id } = await gateway.key(person, { name })
+    await gateway.sql`
+      insert into spending_alerts (owner_id, account_id, key_id, why, spent_micro, threshold_micro, since)
+      values (${id}, ${person.accountId}, ${id}, 'ceiling', 61000000000, 50000000000, now() - ${minutes} * interval '1 minute')`
+  }
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByText(/The key Lain has spent/).waitFor()
+  await gateway.sql`
+    delete from spending_alerts where key_id in (select id from api_keys where account_id = ${person.accountId} and name = 'Lain')`
+  // A look at the page after one at another tab, a minute later.
+  await page.evaluate(() => {
+    const now = Date.now
+    Date.now = () => now() + 60_000
+    document.dispatchEvent(new Event("visibilitychange"))
+  })
+  await page.getByText(/The key Lain has spent/).waitFor({ state: "detached" })
+  expect(await page.getByText(/The key Kembar has spent/).count()).toBe(2)
+})

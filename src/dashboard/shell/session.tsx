@@ -281,8 +281,8 @@ export function Unusual() {
   return (
     <Notice tone="warn">
       {(keys.length > 0 ? keys : data.alerts).map(
-        ({ key_name: name, why, spent_micro: spent, threshold_micro: most }) => (
-          <span key={name}>
+        ({ key_id: id, key_name: name, why, spent_micro: spent, threshold_micro: most }) => (
+          <span key={id}>
             {name === null ? text.unusualAccount(format.rupiah(spent)) : text.unusualKey(name, format.rupiah(spent))} (
             {why === "ceiling" ? text.overCeiling(format.rupiah(most)) : text.overUsual(format.rupiah(most))}).{" "}
           </span>
