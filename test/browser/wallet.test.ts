@@ -211,6 +211,23 @@ test("a payment shows on the page by itself, and leaves a receipt for the printe
   }
 })
 
+test("who may only look at a payment is not offered to ask for it", async () => {
+  const person = await world.gateway.person()
+  await world.gateway.sql`
+    insert into members (account_id, member_id, role, invited_by, invitation_hash)
+    values (${customer.accountId}, ${person.accountId}, 'viewer', ${customer.accountId}, ''::bytea)`
+  const body = JSON.stringify({ account_id: customer.accountId })
+  const looked = await world.gateway.dashboard(person, "/auth/look-at", { method: "POST", body })
+  expect(looked.status).toBe(204)
+  await using visit = await world.visit({ person })
+  for (const id of [pendingId, lateId]) {
+    await visit.open(`/wallet/${id}`)
+    await visit.page.getByRole("region", { name: "Payment breakdown" }).waitFor()
+    expect(await visit.page.getByRole("button", { name: "I have paid" }).count()).toBe(0)
+  }
+  expect(await visit.page.getByRole("link", { name: "Top up again" }).count()).toBe(0)
+})
+
 test("who says to have paid is told that nothing has come yet", async () => {
   await using visit = await world.visit({ person: customer })
   await visit.open(`/wallet/${pendingId}`)

@@ -8,6 +8,7 @@ import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
+import { useMay } from "../../shell/session.tsx"
 import { useWalletText } from "./text.ts"
 import { checkTopUp, type TopUp, topUpQuery } from "./top-up.tsx"
 
@@ -160,14 +161,16 @@ function save(file: Blob, name: string): void {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
-/** "I have paid": the payment provider is asked at once, and its answer is shown. */
+/** "I have paid": the payment provider is asked at once, and its answer is shown. Nothing for whose role does not pay. */
 export function CheckPayment({ topUp: { id } }: { readonly topUp: TopUp }) {
   const text = useWalletText()
   const client = useQueryClient()
+  const may = useMay()
   const check = useChange({
     mutationFn: () => checkTopUp(id),
     onSuccess: (topUp) => client.setQueryData(topUpQuery(id).queryKey, topUp),
   })
+  if (!may("pay")) return null
   return (
     <div className="check-payment">
       <Button busy={check.isPending} onClick={() => check.mutate()}>

@@ -12,7 +12,7 @@ import { ButtonLink, ContactLink, CopyButton, Button, DownloadLink } from "../..
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Facts, Page } from "../../components/layout.tsx"
 import { useFormat, useTimeZone } from "../../i18n/language.tsx"
-import { useAccount } from "../../shell/session.tsx"
+import { useAccount, useMay } from "../../shell/session.tsx"
 import { useShellText } from "../../shell/text.ts"
 import { CheckPayment, PayByQr } from "./pay-by-qr.tsx"
 import { useWalletText } from "./text.ts"
@@ -107,7 +107,7 @@ function Paid({ topUp: { id, breakdown, refund_status: back, refunded_micro: ref
 
 function Expired({ topUp }: { readonly topUp: TopUp }) {
   const text = useWalletText()
-  const again = (
+  const again = useMay()("pay") && (
     <ButtonLink to={`/wallet?amount=${BigInt(topUp.breakdown.balance_purchased_micro) / 1_000_000n}`} kind="primary">
       {text.again}
     </ButtonLink>
