@@ -211,6 +211,18 @@ test("a payment shows on the page by itself, and leaves a receipt for the printe
   }
 })
 
+test("a payment whose events do not come through is told with the balance that it made", async () => {
+  const person = await world.gateway.person()
+  await pay(await begin(person, 20_000))
+  const id = await begin(person, 30_000)
+  await using visit = await world.visit({ person })
+  await visit.page.route("**/events", () => new Promise(() => {}))
+  await visit.open(`/wallet/${id}`)
+  await pay(id)
+  await visit.page.getByRole("heading", { name: "Payment received" }).waitFor()
+  await visit.page.getByText(/available balance is now Rp\s50,000/i).waitFor({ timeout: 10_000 })
+})
+
 test("who may only look at a payment is not offered to ask for it", async () => {
   const person = await world.gateway.person()
   await world.gateway.sql`

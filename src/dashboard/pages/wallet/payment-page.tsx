@@ -1,7 +1,7 @@
 /**
  * One top-up: its QR code while it can be paid, then its outcome, which changes by itself when the payment arrives; and its receipt.
  */
-import { useQuery } from "@tanstack/react-query"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { ArrowLeft, CircleCheck, Clock, QrCode, Undo2, Download, Printer } from "lucide-react"
 import { useEffect, useRef } from "react"
 import { Link, useParams } from "wouter"
@@ -23,14 +23,18 @@ export default function PaymentPage() {
   const { id = "" } = useParams()
   const { data: topUp, error, dataUpdatedAt, refetch } = useQuery(topUpQuery(id))
   const before = useRef(topUp?.status)
+  const client = useQueryClient()
   useEffect(() => {
+    // It may have been found by asking for it, without an event that would say so.
+    if (before.current !== undefined && before.current !== topUp?.status)
+      for (const key of ["account", "statement", "summary"]) void client.invalidateQueries({ queryKey: [key] })
     // Who scrolled down to pay sees what became of it, which stands at the top. The button that had the focus is gone.
     if (before.current === "pending" && topUp?.status !== "pending") {
       window.scrollTo(0, 0)
       document.querySelector("main")?.focus({ preventScroll: true })
     }
     before.current = topUp?.status
-  }, [topUp?.status])
+  }, [client, topUp?.status])
   return (
     <Page
       key={topUp?.status}
