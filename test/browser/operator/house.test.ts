@@ -105,6 +105,29 @@ test.each(["desktop", "phone"] as const)(
   },
 )
 
+test("while the days of another range are awaited, none is said to have been without calls", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open("/operator?from=2026-01-01&to=2026-01-31")
+  const calls = page.getByRole("table", { name: "Calls, Day by day" }).getByRole("row")
+  await calls.first().waitFor({ state: "attached" })
+  const asked = Promise.withResolvers<void>()
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
+  await page.route("**/operator/overview/days?*", async (route) => {
+    asked.resolve()
+    await held
+    await route.continue()
+  })
+  await page.getByText("7 days", { exact: true }).click()
+  await asked.promise
+  await page.waitForURL(/days=7/)
+  await page.getByText("Still 1 Jan – 31 Jan").waitFor()
+  expect(await calls.last().innerText()).toContain("31 Jan")
+  letGo()
+  await eventually(async () => expect(await calls.last().innerText()).toMatch(/\s9$|\s1\d$/))
+  expect(await calls.count()).toBe(8)
+})
+
 test("an account is found by part of its address, credited once, and the ledger tells it", async () => {
   const person = await world.gateway.person(20_000)
   const email = await emailOf(person)

@@ -3,8 +3,8 @@ import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
 import type { ReactNode } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { DataTable } from "../../components/data-table.tsx"
-import { DateRange } from "../../components/date-field.tsx"
-import { ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
+import { DateRange, useRangeName } from "../../components/date-field.tsx"
+import { ErrorState, Skeleton, Stale, useChart } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { type CallStatus, Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
@@ -35,7 +35,8 @@ export default function OverviewPage() {
 function OverTime({ days }: { readonly days: Days }) {
   const text = useOverviewText()
   const format = useFormat()
-  const { data, error, refetch } = useQuery(daysQuery(days))
+  const rangeName = useRangeName()
+  const { data, error, refetch, isPlaceholderData } = useQuery(daysQuery(days))
   const Chart = useChart()
   if (data === undefined || Chart === undefined) {
     return (
@@ -46,7 +47,9 @@ function OverTime({ days }: { readonly days: Days }) {
       </Card>
     )
   }
-  const all = daysOf(days.from, dayCount(days)).map((day) => data.find((one) => one.day === day) ?? { ...nothing, day })
+  // The axis is that of the answer, which may still be that of the range before.
+  const { of, rows } = data
+  const all = daysOf(of.from, dayCount(of)).map((day) => rows.find((one) => one.day === day) ?? { ...nothing, day })
   // The axis may have steps between whole numbers.
   const count = (value: number) => (Number.isInteger(value) ? format.number(value) : "")
   const charts = [
@@ -74,18 +77,20 @@ function OverTime({ days }: { readonly days: Days }) {
   ]
   return (
     <Card title={text.overTime}>
-      <div className="operator-over-time">
-        {charts.map(({ title, ...chart }) => (
-          <section key={title} aria-label={title}>
-            <h3>{title}</h3>
-            <Chart
-              {...chart}
-              caption={`${title}, ${text.overTime}`}
-              labels={all.map(({ day }) => format.day(`${day}T12:00:00Z`))}
-            />
-          </section>
-        ))}
-      </div>
+      <Stale of={isPlaceholderData ? rangeName(of) : undefined}>
+        <div className="operator-over-time">
+          {charts.map(({ title, ...chart }) => (
+            <section key={title} aria-label={title}>
+              <h3>{title}</h3>
+              <Chart
+                {...chart}
+                caption={`${title}, ${text.overTime}`}
+                labels={all.map(({ day }) => format.day(`${day}T12:00:00Z`))}
+              />
+            </section>
+          ))}
+        </div>
+      </Stale>
     </Card>
   )
 }
@@ -258,7 +263,10 @@ const overviewQuery = (days: Days) =>
 const daysQuery = (days: Days) =>
   queryOptions({
     queryKey: ["operator", "overview-days", days],
-    queryFn: async () => (await unwrap(api.operator.overview.days.get({ query: { ...days } }))).data,
+    queryFn: async () => ({
+      of: days,
+      rows: (await unwrap(api.operator.overview.days.get({ query: { ...days } }))).data,
+    }),
     refetchInterval: FOLLOW_DAYS_MS,
     placeholderData: keepPreviousData,
   })
