@@ -209,3 +209,18 @@ test("two keys of one name that both spend unusually much stay two warnings when
   await page.getByText(/The key Lain has spent/).waitFor({ state: "detached" })
   expect(await page.getByText(/The key Kembar has spent/).count()).toBe(2)
 })
+
+test("a pause that could not be ended says so, and can be ended again", async () => {
+  const { gateway } = world
+  const person = await gateway.person(100_000)
+  await gateway.sql`update accounts set paused_at = now() where id = ${person.accountId}`
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await page.route("**/account/breaker/resume", (route) => route.fulfill({ status: 409, json: {} }), { times: 1 })
+  await visit.open("/keys")
+  const notice = page.getByRole("status").filter({ hasText: "All keys are paused since" })
+  await notice.getByRole("button", { name: "Resume" }).click()
+  await notice.getByText("That did not work. Try again in a moment.").waitFor()
+  await notice.getByRole("button", { name: "Resume" }).click()
+  await notice.waitFor({ state: "detached" })
+})

@@ -219,6 +219,24 @@ export const Notice = ({ tone, children }: { readonly tone: "warn" | "bad"; read
   </p>
 )
 
+interface NoticeButtonProps {
+  readonly change: { readonly isPending: boolean; readonly isError: boolean; readonly mutate: () => void }
+  readonly children: ReactNode
+}
+
+/** Does something about what a notice says, and says in it when that failed. */
+export function NoticeButton({ change, children }: NoticeButtonProps) {
+  const text = useComponentText()
+  return (
+    <>
+      {change.isError && `${text.notDone} `}
+      <button type="button" className="notice-button" disabled={change.isPending} onClick={() => change.mutate()}>
+        {children}
+      </button>
+    </>
+  )
+}
+
 interface Toast {
   readonly id: number
   readonly message: string

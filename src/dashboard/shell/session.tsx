@@ -11,7 +11,7 @@ import { api, isSignedOut, pageIsAbout, unwrap } from "../api/client.ts"
 import { deleteConversations, isBeingWritten } from "../api/browser.ts"
 import { useBreaker } from "../api/live.ts"
 import { type Account, accountQuery, breakerQuery, same, lookAt, membershipsQuery, useChange } from "../api/queries.ts"
-import { Notice, useToasts } from "../components/feedback.tsx"
+import { Notice, NoticeButton, useToasts } from "../components/feedback.tsx"
 import { useBreakerText } from "../components/spending.tsx"
 import { useFormat } from "../i18n/language.tsx"
 import { useRoleText } from "./text.ts"
@@ -229,9 +229,7 @@ function Seen({ account, until }: SeenProps) {
   return (
     <Notice tone="bad">
       {text.seeing(account.email, account.signed_in.email, format.time(until))}{" "}
-      <button type="button" className="notice-button" disabled={end.isPending} onClick={() => end.mutate()}>
-        {text.endSeeing}
-      </button>
+      <NoticeButton change={end}>{text.endSeeing}</NoticeButton>
     </Notice>
   )
 }
@@ -246,7 +244,8 @@ export function AccountPaused() {
   const { data } = useBreaker(account !== undefined)
   const resume = useChange({
     mutationFn: () => unwrap(api.account.breaker.resume.post()),
-    onSuccess: () => client.invalidateQueries(breakerQuery),
+    // A refusal may say that it is done, and not yet in force.
+    onSettled: () => client.invalidateQueries(breakerQuery),
   })
   const paused = account === undefined ? null : (data?.paused ?? null)
   if (paused === null) return null
@@ -254,11 +253,7 @@ export function AccountPaused() {
     <Notice tone="bad">
       {text.accountPaused(format.dateTime(paused.since))}{" "}
       {paused.until !== null && `${text.until(format.dateTime(paused.until))} `}
-      {may("guard") && (
-        <button type="button" className="notice-button" disabled={resume.isPending} onClick={() => resume.mutate()}>
-          {text.resume}
-        </button>
-      )}
+      {may("guard") && <NoticeButton change={resume}>{text.resume}</NoticeButton>}
     </Notice>
   )
 }
@@ -289,11 +284,7 @@ export function Unusual() {
         ),
       )}
       <Link href="/keys">{text.toKeys}</Link>{" "}
-      {may("guard") && (
-        <button type="button" className="notice-button" disabled={dismiss.isPending} onClick={() => dismiss.mutate()}>
-          {text.dismiss}
-        </button>
-      )}
+      {may("guard") && <NoticeButton change={dismiss}>{text.dismiss}</NoticeButton>}
     </Notice>
   )
 }
