@@ -393,3 +393,14 @@ test("an operator without a second factor is led to the settings, and has the pa
   await visit.open("/operator/accounts")
   await visit.page.getByRole("heading", { name: "Accounts", level: 1 }).waitFor()
 })
+
+test("a password of too few characters is told as that, however long they are", async () => {
+  await using visit = await world.visit({ language: "id" })
+  const { page } = visit
+  await visit.open("/sign-up")
+  await page.getByLabel("Alamat e-mail").fill("gambar@example.com")
+  await page.getByLabel("Kata sandi", { exact: true }).fill("🍜🍜🍜🍜🍜🍜")
+  await page.getByRole("button", { name: "Daftar" }).click()
+  await page.getByText("Kata sandi harus 10 sampai 256 karakter.").waitFor({ timeout: 10_000 })
+  expect(await page.getByText("Alamat ini tidak dapat dipakai.").count()).toBe(0)
+})

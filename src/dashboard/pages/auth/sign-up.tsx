@@ -14,7 +14,8 @@ import { leaveFor, useSession } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
 import { LegalList } from "../../shell/appearance.tsx"
 
-const SHORTEST_PASSWORD = 10
+/** As the server counts: code points, so that an emoji counts once. */
+const PASSWORD = /^[^]{10,256}$/u
 
 export default function SignUpPage() {
   const text = useSignUpText()
@@ -38,7 +39,7 @@ export default function SignUpPage() {
     onError: () => void client.invalidateQueries(aboutQuery),
   })
   const submit = (credentials: Credentials) => {
-    const isShort = credentials.password.length < SHORTEST_PASSWORD
+    const isShort = !PASSWORD.test(credentials.password)
     setTooShort(isShort)
     if (!isShort) signUp.mutate({ ...credentials, shown: version })
   }
