@@ -245,7 +245,7 @@ test("who switches to an account that took the role away meanwhile is told, and 
   await using visit = await world.visit({ person, language: "en" })
   const { page } = visit
   await visit.open("/")
-  await page.getByRole("button", { name: "Account: late@example.com" }).click()
+  await page.getByRole("button", { name: "Account: latecomer@example.com" }).click()
   const choice = page.getByRole("button", { name: "fifth@example.com" }).filter({ visible: true })
   await choice.waitFor()
   await send(owner, "DELETE", `/account/members/${person.accountId}`)
@@ -300,6 +300,29 @@ test.each([
   await dialog.getByLabel(label).fill(email)
   await dialog.getByRole("button", { name: send }).click()
   expect(await dialog.getByRole("alert").innerText()).toBe(why)
+  // Nor the account's own, nor what is no address although the browser takes it for one.
+  for (const [typed, told] of [
+    [`eighth-${language}@example.com`, /^(Ini alamat akun ini sendiri\.|This is the account's own address\.)$/],
+    ["somebody@localhost", /^(Ini bukan alamat e-mail\.|This is no e-mail address\.)$/],
+  ] as const) {
+    await dialog.getByLabel(label).fill(typed)
+    await dialog.getByRole("button", { name: send }).click()
+    await dialog.getByRole("alert").filter({ hasText: told }).waitFor()
+  }
+})
+
+test("an invitation that was taken back while its page was open is over", async () => {
+  const owner = await named("inviter@example.com")
+  const person = await named("latecomer@example.com")
+  const path = await invite(owner, "latecomer@example.com", "viewer")
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await page.goto(`${world.gateway.url}/dashboard/${path}`)
+  await page.getByRole("button", { name: "Accept the invitation" }).waitFor()
+  await world.gateway.sql`delete from invitations where account_id = ${owner.accountId}`
+  await page.getByRole("button", { name: "Accept the invitation" }).click()
+  await page.getByText("This invitation was used, taken back, or is over.").waitFor()
+  expect(await page.getByRole("button", { name: "Accept the invitation" }).count()).toBe(0)
 })
 
 test("who is a member of as many accounts as may be is told that, and not that the invitation is over", async () => {

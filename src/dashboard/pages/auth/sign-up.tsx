@@ -121,12 +121,14 @@ export function JoinPage() {
     retry: false,
     staleTime: Number.POSITIVE_INFINITY,
   })
-  if (invitation.data !== undefined) return <Open invitation={invitation.data} token={token} />
+  const isOver = invitation.error !== null && isInvalid(invitation.error)
+  if (invitation.data !== undefined && !isOver)
+    return <Open invitation={invitation.data} token={token} lookAgain={invitation.refetch} />
   return (
     <Frame title={text.title}>
       {invitation.error === null ? (
         <Skeleton lines={3} />
-      ) : isDead(invitation.error) ? (
+      ) : isOver ? (
         <Refusal>{text.dead}</Refusal>
       ) : (
         <ErrorState error={invitation.error} retry={invitation.refetch} />
@@ -135,10 +137,7 @@ export function JoinPage() {
   )
 }
 
-/** By the server's own words: what else it refuses has nothing to do with the link. */
-const isRefused = (error: Error, words: string): boolean =>
-  error instanceof ApiFailure && error.code === "request.invalid" && error.message.startsWith(words)
-const isDead = (error: Error): boolean => isRefused(error, "'token'")
+const isInvalid = (error: Error): boolean => error instanceof ApiFailure && error.code === "request.invalid"
 
 interface OpenProps {
   readonly invitation: {
@@ -148,9 +147,11 @@ interface OpenProps {
     readonly expires_at: string
   }
   readonly token: string
+  /** Whether the link is still good. */
+  readonly lookAgain: () => Promise<unknown>
 }
 
-function Open({ invitation: { email, from, role, expires_at: until }, token }: OpenProps) {
+function Open({ invitation: { email, from, role, expires_at: until }, token, lookAgain }: OpenProps) {
   const text = useText()
   const format = useFormat()
   const { roles, roleHints } = useRoleText()
@@ -158,6 +159,7 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
   const accept = useChange({
     mutationFn: async () => lookAt((await unwrap(api.account.memberships.post({ token }))).account_id),
     onSuccess: () => leaveFor("/dashboard/"),
+    onError: lookAgain,
   })
   const leave = useChange({ mutationFn: signOut })
   const here = `next=${encodeURIComponent("/join")}#${token}`
@@ -168,7 +170,12 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
         <p>
           <strong>{roles[role]}</strong>: {roleHints[role]}
         </p>
-        {accept.error !== null && <NotAccepted error={accept.error} />}
+        {accept.error !== null && (
+          <NotAccepted
+            error={accept.error}
+            isProved={account?.email_proved !== false || account.id !== account.signed_in.id}
+          />
+        )}
         {signedIn === undefined ? (
           <>
             <p>{text.signInAs(email)}</p>
@@ -197,11 +204,10 @@ function Open({ invitation: { email, from, role, expires_at: until }, token }: O
   )
 }
 
-function NotAccepted({ error }: { readonly error: Error }) {
+/** Why a link that is good is not taken of the person whose address it is for. */
+function NotAccepted({ error, isProved }: { readonly error: Error; readonly isProved: boolean }) {
   const text = useText()
-  if (isDead(error)) return <Refusal>{text.dead}</Refusal>
-  if (isRefused(error, "A person is a member")) return <Refusal>{text.full}</Refusal>
-  return isRefused(error, "Prove your") ? <Refusal>{text.unproved}</Refusal> : <ErrorState error={error} />
+  return isInvalid(error) ? <Refusal>{isProved ? text.full : text.unproved}</Refusal> : <ErrorState error={error} />
 }
 
 interface FrameProps {

@@ -13,6 +13,7 @@ import { formText, Refusal, SelectField, TextField } from "../../components/form
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
+import { useAccount } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
 
 /** To hand over, where the gateway sends no mail. */
@@ -35,6 +36,8 @@ export function InviteDialog({ onClose, onLink }: InviteDialogProps) {
   const [role, setRole] = useState<Role>("developer")
   const invite = useChange({
     mutationFn: (email: string) => unwrap(api.account.invitations.post({ email, role })),
+    // What is refused may be for a member who has just come.
+    onError: () => client.invalidateQueries(membersQuery),
     onSuccess: async ({ path, invitation: { email } }) => {
       await client.invalidateQueries(membersQuery)
       if (path !== null) return onLink({ path, email })
@@ -42,7 +45,7 @@ export function InviteDialog({ onClose, onLink }: InviteDialogProps) {
       onClose()
     },
   })
-  const refused = useRefusal(invite.error)
+  const refused = useRefusal(invite.error, invite.variables ?? "")
   return (
     <FormDialog
       title={text.inviteTitle}
@@ -77,24 +80,24 @@ export function InviteDialog({ onClose, onLink }: InviteDialogProps) {
 }
 
 /** What the person can correct is told in words alone. */
-function useRefusal(error: Error | null): string | undefined {
+function useRefusal(error: Error | null, address: string): string | undefined {
   const text = useMembersText()
   const { notInvited } = useRoleText()
   const format = useFormat()
+  const { email: own, email_proved: isProved } = useAccount()
+  const { data } = useQuery(membersQuery)
   if (!(error instanceof ApiFailure)) return undefined
   if (error.code === "rate_limit.mail") return text.tooMany(format.number(Math.ceil((error.retryAfterS ?? 60) / 60)))
-  const [, why] = REFUSALS.find(([words]) => error.message.startsWith(words)) ?? []
-  return why && notInvited[why]
+  if (error.code !== "request.invalid") return undefined
+  const is = ({ email }: { readonly email: string }) => email.toLowerCase() === address.toLowerCase()
+  if (!isProved) return notInvited.unproved
+  if (is({ email: own })) return notInvited.own
+  if (data?.members.some(is) === true) return notInvited.member
+  return LIKE_AN_ADDRESS.test(address) ? notInvited.full : notInvited.wrong
 }
 
-/** By the server's own words. */
-const REFUSALS = [
-  ["'email' is the account's own", "own"],
-  ["'email' is a member's", "member"],
-  ["'email' must be", "wrong"],
-  ["An account has at most", "full"],
-  ["Prove the account's", "unproved"],
-] as const
+/** As the server has it, but for characters that nobody types. */
+const LIKE_AN_ADDRESS = /^[^\s@<>]{1,64}@[^\s@.<>()[\],;:"\\]+(?:\.[^\s@.<>()[\],;:"\\]+)+$/u
 
 /** Shown once. */
 export function LinkDialog({ link: { path, email }, onClose }: { readonly link: Link; readonly onClose: () => void }) {
