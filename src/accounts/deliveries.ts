@@ -62,9 +62,12 @@ export class Deliveries {
   async sendMails(): Promise<void> {
     const { outbox, mailer, log } = this.#parts
     if (mailer === undefined) return
-    for (let sent = 0; sent < MAILS_A_LOOK && !this.#stopped; sent++) {
+    for (let tried = 0; tried < MAILS_A_LOOK && !this.#stopped;) {
       const taken = await outbox.takeMail()
       if (taken === undefined) return
+      // Nothing of the mail server's. It ends: what is put off is not due any more.
+      if (taken === "put off") continue
+      tried++
       if (taken === "no address") continue
       const mail = mailOf(taken)
       const delivery = mail === undefined ? "refused" : await mailer.send(mail)

@@ -46,8 +46,11 @@ export interface Attempt {
 }
 
 export interface Outbox {
-  /** The next mail, which is over with that; or what has nobody any more to be sent to, and is over as well. */
-  takeMail(): Promise<TakenMail | "no address" | undefined>
+  /**
+   * The next mail, which is over with that; or what has nobody any more to be sent to, and is over as well. Where its account has had as
+   * many as it may, all of its mails are put off until it may have another.
+   */
+  takeMail(): Promise<TakenMail | "no address" | "put off" | undefined>
   /** It was surely not sent, and may be a minute later. */
   putMailBack(id: string): Promise<void>
   /** `sent`, or why it was not. */
@@ -85,23 +88,33 @@ export const hasRoom = (sql: Sql, account: ReturnType<Sql>, most = ROWS_A_DAY) =
 export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
   async takeMail() {
     const [row] = await database.run(
-      (sql) => sql<MailRow[]>`
+      (sql) => sql<(MailRow | { id: null })[]>`
         with next as (
-          select o.id from outbox o
-          where o.channel = 'mail' and o.due_at <= now() and o.expires_at > now() and ${MAILS_A_DAY} > (
-            select count(*) from outbox s where s.account_id = o.account_id and s.created_at > now() - interval '4 days'
-              and s.channel = 'mail' and s.outcome = 'sent' and s.tried_at > now() - interval '1 day')
+          select o.id, o.account_id from outbox o
+          where o.channel = 'mail' and o.due_at <= now() and o.expires_at > now()
           order by o.expires_at, o.id limit 1 for update skip locked
+        ), enough as (
+          select s.account_id, s.tried_at + interval '1 day' as until from outbox s join next n on n.account_id = s.account_id
+          where s.created_at > now() - interval '4 days'
+            and s.channel = 'mail' and s.outcome = 'sent' and s.tried_at > now() - interval '1 day'
+          order by s.tried_at desc offset ${MAILS_A_DAY - 1} limit 1
+        ), waiting as (
+          -- All at once: thousands may wait, and whoever takes the next mail would read them all, and count for each.
+          select o.id, e.until from outbox o join enough e on e.account_id = o.account_id
+          where o.channel = 'mail' and o.due_at <= now() for update of o skip locked
+        ), put_off as (
+          update outbox o set due_at = w.until from waiting w where o.id = w.id
         ), taken as (
           update outbox o set due_at = null, outcome = 'failed', problem = 'unknown', attempts = attempts + 1, tried_at = now()
-          from next n where o.id = n.id returning o.*
+          from next n where o.id = n.id and not exists (select from enough) returning o.*
         )
         select t.id, t.account_id, t.kind, t.data, t.created_at, t.attempts, a.language,
           case when a.deleted_at is not null or a.email_unproved then null
             when t.kind in ${sql(TO_OWNER)} then a.email else coalesce(a.low_balance_email, a.email) end as email
-        from taken t join accounts a on a.id = t.account_id`,
+        from next n left join taken t on t.id = n.id left join accounts a on a.id = t.account_id`,
     )
     if (row === undefined) return undefined
+    if (row.id === null) return "put off"
     return row.email === null ? "no address" : { ...toItem(row), email: row.email, language: row.language }
   },
 

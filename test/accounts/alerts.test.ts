@@ -332,3 +332,43 @@ test("who does not wish it is not written to of budgets, and nobody more than te
   await look()
   expect(server.received).toHaveLength(10)
 })
+
+test("one whose mails wait by the thousand, because ten a day were sent, keeps nobody else's from being sent", async () => {
+  const loud = await watched()
+  await world.sql`
+    insert into outbox (account_id, channel, kind, data, created_at, expires_at, due_at, outcome, tried_at)
+    select ${loud.id}, 'mail', 'budget.reached', '{}', at, at + interval '1 day', case when n < 4500 then now() end,
+      case when n = any(sent) then 'sent' end, case when n = any(sent) then now() - make_interval(hours => 23, mins => n - 5000) end
+    from (select array(select generate_series(5001, 5010)) as sent, n, now() - n * interval '17 seconds' as at
+      from generate_series(1, ${4 * ROWS_A_DAY}::int) n) rows`
+  const { email } = await watcher(1_000)
+  await look()
+  expect(server.received.map(({ to }) => to)).toEqual([[email]])
+  // They wait until the first of the ten is a day old. In minutes.
+  const waiting = async () => {
+    const [row] = await world.sql`
+      select count(*)::int as mails, round(extract(epoch from min(due_at) - now()) / 60)::int as first,
+        round(extract(epoch from max(due_at) - now()) / 60)::int as last
+      from outbox where account_id = ${loud.id} and due_at is not null`
+    return row
+  }
+  expect(await waiting()).toEqual({ mails: 4499, first: 50, last: 50 })
+  await world.sql`
+    update outbox set tried_at = tried_at - interval '50 minutes' where account_id = ${loud.id} and outcome = 'sent'`
+  await look()
+  expect(await waiting()).toEqual({ mails: 4498, first: 1, last: 1 })
+})
+
+test("many who have had ten in a day hold up nobody else's mail", async () => {
+  for (let n = 0; n < 25; n++) {
+    const { id } = await watched()
+    await world.sql`
+      insert into outbox (account_id, channel, kind, data, expires_at, due_at, outcome, tried_at)
+      select ${id}, 'mail', 'budget.reached', '{}', now() + interval '1 hour', case when n > 10 then now() end,
+        case when n <= 10 then 'sent' end, now() - interval '1 hour'
+      from generate_series(1, 11) n`
+  }
+  const { email } = await watcher(1_000)
+  await look()
+  expect(server.received.map(({ to }) => to)).toEqual([[email]])
+})
