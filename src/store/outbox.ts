@@ -137,14 +137,17 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
   async takeWebhooks(most, ailing) {
     const rows = await database.run(
       (sql) => sql<WebhookRow[]>`
-        with due as (
-          select o.id, o.due_at, w.failing_since is not null as ailing
+        with first as materialized (
+          -- One reading of all that is due, for an account may have thousands.
+          select distinct on (o.account_id) o.id, w.failing_since is not null as ailing
           from outbox o join webhooks w on w.account_id = o.account_id and w.disabled_at is null
             join accounts a on a.id = o.account_id and a.deleted_at is null
-          where o.channel = 'webhook' and o.due_at <= now() and coalesce(o.taken_until, now()) <= now() and not exists (
-            select from outbox b where b.account_id = o.account_id and b.channel = 'webhook' and b.due_at is not null
-              and (b.taken_until > now() or b.due_at <= now() and (b.due_at, b.id) < (o.due_at, o.id)))
-          order by ailing, o.due_at limit ${most} for update of o skip locked
+          where o.channel = 'webhook' and o.due_at <= now()
+          order by o.account_id, coalesce(o.taken_until, now()) <= now(), o.due_at, o.id
+        ), due as (
+          select o.id, o.due_at, f.ailing from first f join outbox o on o.id = f.id
+          where o.due_at <= now() and coalesce(o.taken_until, now()) <= now()
+          order by f.ailing, o.due_at limit ${most} for update of o skip locked
         ), ranked as (
           select id, row_number() over (partition by ailing order by due_at) as place, ailing from due
         ), taken as (

@@ -233,6 +233,24 @@ test("one that hangs delays nobody else, and has one place at a time", async () 
   await deliveries.stop()
 })
 
+test("one whose events wait by the thousand delays nobody else's", async () => {
+  const loud = await owner()
+  const quick = await owner()
+  // What an account may be written in days without an answer, and what was posted before.
+  await world.sql`
+    insert into outbox (account_id, channel, kind, data, created_at, expires_at, due_at, outcome)
+    select ${loud.id}, 'webhook', 'budget.reached', '{}', now() - n * interval '17 seconds', now() + interval '1 day',
+      case when n <= 15000 then now() - n * interval '1 second' end, case when n > 15000 then 'sent' end
+    from generate_series(1, 60000) n`
+  await quick.event()
+  const taken = await outbox(world.db, true).takeWebhooks(6, 2)
+  expect(taken.map(({ accountId }) => accountId).sort()).toEqual([loud.id, quick.id].sort())
+  const [first] = await world.sql`
+    select id from outbox where account_id = ${loud.id} and due_at is not null order by due_at limit 1`
+  expect(taken.map(({ id }) => id)).toContain(first?.["id"])
+  expect(await outbox(world.db, true).takeWebhooks(6, 2)).toEqual([])
+})
+
 test("those that failed before have only a part of the places", async () => {
   const box = outbox(world.db, true)
   const all = await Promise.all(Array.from({ length: 6 }, () => owner()))
