@@ -142,18 +142,20 @@ export const announcementStore = (database: Database): AnnouncementStore => ({
           where n.id = t.announcement_id and n.withdrawn_at is not null and t.account_id = b.account_id
           returning t.account_id, t.mail_id, n.id, n.kind, n.model, n.terms
         ), unsent as materialized (
-          select o.id, o.data from outbox o where o.id in (select mail_id from gone) and o.due_at is not null
+          -- With what somebody has in hand, and may yet put back.
+          select o.id, o.data, o.due_at is not null as waits from outbox o
+          where o.id in (select mail_id from gone) and (o.due_at is not null or o.problem = 'unknown')
           order by o.id for update
         ), left_over as (
           -- What no mail has told yet is left out of it.
-          select u.id, (select jsonb_agg(c order by place) from jsonb_array_elements(u.data->'changes') with ordinality as e (c, place)
+          select u.id, u.waits, (select jsonb_agg(c order by place) from jsonb_array_elements(u.data->'changes') with ordinality as e (c, place)
             where not exists (select from gone g where g.mail_id = u.id and to_jsonb(g.id) = c->'announcement')) as changes
           from unsent u
         ), amended as (
-          update outbox o set data = case when l.changes is null then o.data else jsonb_set(o.data, '{changes}', l.changes) end,
-            due_at = case when l.changes is null then null else o.due_at end,
-            outcome = case when l.changes is null then 'failed' end,
-            problem = case when l.changes is null then 'withdrawn' else o.problem end
+          update outbox o set data = jsonb_set(o.data, '{changes}', coalesce(l.changes, '[]')),
+            due_at = case when l.changes is not null then o.due_at end,
+            outcome = case when l.waits and l.changes is null then 'failed' else o.outcome end,
+            problem = case when l.waits and l.changes is null then 'withdrawn' else o.problem end
           from left_over l where o.id = l.id
         ), told as (
           insert into outbox (account_id, channel, kind, expires_at, data)
@@ -162,7 +164,7 @@ export const announcementStore = (database: Database): AnnouncementStore => ({
               jsonb_build_object('model', g.model, 'display_name', m.display_name) || (g.terms - 'price_id') order by g.model))
           from gone g join accounts a on a.id = g.account_id join models m on m.model = g.model
           left join outbox o on o.id = g.mail_id
-          where g.mail_id not in (select id from unsent)
+          where g.mail_id not in (select id from unsent where waits)
             and (o.outcome is distinct from 'failed' or o.problem = 'unknown')
             -- Served as another one, or until another time: that is announced by itself.
             and not (g.kind = 'retirement' and exists (select from model_aliases l where l.alias = g.model))

@@ -51,7 +51,7 @@ export interface Outbox {
    * many as it may, all of its mails are put off until it may have another.
    */
   takeMail(): Promise<TakenMail | "no address" | "put off" | undefined>
-  /** It was surely not sent, and may be a minute later. */
+  /** It was surely not sent, and may be a minute later, unless nothing of it is true any more. */
   putMailBack(id: string): Promise<void>
   /** `sent`, or why it was not. */
   endMail(id: string, problem: string | undefined): Promise<void>
@@ -121,7 +121,8 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
   async putMailBack(id) {
     await database.run(
       (sql) => sql`
-        update outbox set due_at = now() + interval '1 minute', outcome = null, problem = 'later' where id = ${id}`,
+        update outbox set due_at = now() + interval '1 minute', outcome = null, problem = 'later'
+        where id = ${id} and data->'changes' is distinct from '[]'`,
       again,
     )
   },

@@ -290,6 +290,34 @@ test("what is taken back while its mail waits is left out of it, and no second m
   ])
 })
 
+test("what is taken back while the mail server refuses its mail for now is not mailed later", async () => {
+  const [a, b] = [await model("Kept"), await model("Taken back")]
+  const [both, one] = [await user([a, b]), await user(b)]
+  await price(a, [4, 5, 7, 11], DAY_MS)
+  await price(b, [4, 5, 7, 11], DAY_MS)
+  await announce()
+  await announce()
+  const box = outbox(world.db, true)
+  const taken = [await box.takeMail(), await box.takeMail()]
+  await world.sql`delete from prices where model = ${b} and effective_at > now()`
+  await announce()
+  for (const mail of taken) {
+    if (typeof mail !== "object") throw new Error("two mails were not there")
+    await box.putMailBack(mail.id)
+  }
+  await world.sql`update outbox set due_at = now() where due_at is not null`
+  await deliver()
+  // Whoever has a mail in hand may have sent it: that is taken back in any case.
+  const off = "The price of Taken back at Loket does not change after all"
+  expect(subjects().filter(([to]) => to === one.email)).toEqual([[one.email, off]])
+  expect(subjects().filter(([to]) => to === both.email)).toEqual([
+    [both.email, "The price of Kept at Loket is going to change"],
+    [both.email, off],
+  ])
+  const change = server.received.find(({ text }) => text.includes("price of Kept"))
+  expect(change?.text).not.toContain(b)
+})
+
 test("of several coming prices the next one is announced, and the one after it when its turn has come", async () => {
   const twice = await model()
   await user(twice)
