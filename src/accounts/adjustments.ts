@@ -7,7 +7,7 @@
 import { domainToASCII } from "node:url"
 import { type Micro, minus, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
-import type { AllowanceStore, TrialCreditStore, TrialDue } from "../store/allowances.ts"
+import type { TrialCreditStore, TrialDue } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import { adjust, type Adjustment } from "../store/operator/adjustments.ts"
 import type { Act } from "../store/operator/audit.ts"
@@ -74,7 +74,6 @@ interface TrialCreditOptions {
   /** Undefined where nothing is given. */
   readonly terms: TrialCreditLimits | undefined
   readonly store: TrialCreditStore
-  readonly allowances: AllowanceStore
   /** The installation's own. */
   readonly secret: () => Promise<Uint8Array>
   /** There is more to spend. */
@@ -108,26 +107,30 @@ export class TrialCredits {
    * database failed. Whoever proves an address is not told of a failure: it is tried again.
    */
   async give(accountId?: string): Promise<void> {
-    const { terms, store, failed } = this.#parts
+    const { store, failed } = this.#parts
     try {
-      for (const due of await store.dues(accountId)) {
-        if (terms !== undefined && due.email !== undefined) await this.#giveOne(terms, { ...due, email: due.email })
-        await store.settled(due.accountId)
-      }
+      // One that fails keeps no other from being given.
+      for (const due of await store.dues(accountId)) await this.#settle(due).catch(failed)
     } catch (error) {
       failed(error)
     }
   }
 
+  async #settle({ accountId, email, network }: TrialDue): Promise<void> {
+    const { terms, store } = this.#parts
+    if (terms !== undefined && email !== undefined) await this.#giveOne(terms, { accountId, email, network })
+    await store.settled(accountId)
+  }
+
   async #giveOne(terms: TrialCreditLimits, { accountId, email, network }: TrialDue & { readonly email: string }) {
-    const { store, allowances, credited } = this.#parts
+    const { store, credited } = this.#parts
     const addressHash = await this.#hash(`address ${canonical(email)}`)
-    if (await store.wasGiven({ accountId, addressHash })) return
-    // The network first: one that has had its share takes nothing from everybody's day.
-    const { perNetwork, perDay } = terms
-    if ((await allowances.take({ name: network, most: perNetwork, seconds: NETWORK_S })) !== undefined) return
-    if ((await allowances.take({ name: "trial day", most: perDay, seconds: DAY_S })) !== undefined) return
-    if (await store.give({ accountId, addressHash, amountMicro: terms.amountMicro })) credited(accountId)
+    const { amountMicro, perNetwork, perDay } = terms
+    const limits = {
+      network: { name: network, most: perNetwork, seconds: NETWORK_S },
+      day: { name: "trial day", most: perDay, seconds: DAY_S },
+    }
+    if (await store.give({ accountId, addressHash, amountMicro, ...limits })) credited(accountId)
   }
 
   async #hash(text: string): Promise<Uint8Array> {

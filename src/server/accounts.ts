@@ -109,7 +109,6 @@ export function openAccounts(
   const trial = new TrialCredits({
     terms: trialCreditLimits(config),
     store: trialCreditStore(database),
-    allowances,
     secret: () => installationSecret(database, "trial-credits"),
     credited: (accountId) => {
       actors.accounts.freed(accountId)

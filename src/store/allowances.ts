@@ -7,7 +7,7 @@
  * at once one gives and the other does not.
  */
 import type { Micro } from "../../actors/money/micro.ts"
-import type { Database } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 
 interface Allowance {
   readonly name: string
@@ -31,12 +31,7 @@ export const allowanceStore = (database: Database): AllowanceStore => ({
             select name from allowances where ends_at < now() and name <> ${name} limit 10 for update skip locked
           )
         ), taken as (
-          insert into allowances as a (name, used, ends_at) values (${name}, 1, now() + make_interval(secs => ${seconds}))
-          on conflict (name) do update set
-            used = case when a.ends_at > now() then a.used + 1 else 1 end,
-            ends_at = case when a.ends_at > now() then a.ends_at else excluded.ends_at end
-          where a.ends_at <= now() or a.used < ${most}
-          returning name
+          ${takeOne(sql, { name, most, seconds }, sql`(select) as always`)}
         )
         select case when not exists (select from taken) then coalesce((
           select extract(epoch from ends_at - now()) from allowances where name = ${name}), 1)::float8 end as wait_s`,
@@ -48,6 +43,15 @@ export const allowanceStore = (database: Database): AllowanceStore => ({
     await database.run((sql) => sql`delete from allowances where name = ${name}`, { retry: true })
   },
 })
+
+/** Part of a `with`: takes one, where `from` has a row, and returns a row if there was one. */
+const takeOne = (sql: Sql, { name, most, seconds }: Allowance, from: ReturnType<Sql>) => sql`
+  insert into allowances as a (name, used, ends_at) select ${name}, 1, now() + make_interval(secs => ${seconds}) from ${from}
+  on conflict (name) do update set
+    used = case when a.ends_at > now() then a.used + 1 else 1 end,
+    ends_at = case when a.ends_at > now() then a.ends_at else excluded.ends_at end
+  where a.ends_at <= now() or a.used < ${most}
+  returning name`
 
 export interface SignUpLimits {
   readonly perHour: number
@@ -95,6 +99,9 @@ export interface TrialCredit {
   /** Keyed, of the address as everybody writes it. */
   readonly addressHash: Uint8Array
   readonly amountMicro: Micro
+  /** What the network and the day have left, which is taken with the credit: what is not given is not counted. */
+  readonly network: Allowance
+  readonly day: Allowance
 }
 
 /** Since its address was proved. */
@@ -111,9 +118,10 @@ export interface TrialCreditStore {
   dues(accountId: string | undefined): Promise<readonly TrialDue[]>
   /** It was given, or is not to be. */
   settled(accountId: string): Promise<void>
-  /** Whether the address or the account has had it. */
-  wasGiven(credit: Pick<TrialCredit, "accountId" | "addressHash">): Promise<boolean>
-  /** False where either has had it before, or the account is frozen, deleted or not proved. Of one that was sent twice, true. */
+  /**
+   * False where either has had it before, the account is frozen, deleted or not proved, or the network or the day has had its share. The
+   * network first: one that has had it takes nothing from everybody's day. Of one that was sent twice, true.
+   */
   give(credit: TrialCredit): Promise<boolean>
 }
 
@@ -144,23 +152,22 @@ export const trialCreditStore = (database: Database): TrialCreditStore => ({
     await database.run((sql) => sql`delete from trial_dues where account_id = ${accountId}`, once)
   },
 
-  async wasGiven({ accountId, addressHash }) {
-    const rows = await database.run(
-      (sql) => sql`select from trial_credits where account_id = ${accountId} or address_hash = ${addressHash}`,
-      once,
-    )
-    return rows.length > 0
-  },
-
-  async give({ accountId, addressHash, amountMicro: amount }) {
+  async give({ accountId, addressHash, amountMicro: amount, network, day }) {
     const [row] = await database.run(
       (sql) => sql<{ given: boolean }[]>`
         with account as materialized (
           select a.id from accounts a join balances b on b.account_id = a.id
           where a.id = ${accountId} and a.deleted_at is null and a.frozen_at is null and not a.email_unproved for update
+        ), entitled as (
+          select id from account where not exists (
+            select from trial_credits where account_id = ${accountId} or address_hash = ${addressHash})
+        ), of_network as (
+          ${takeOne(sql, network, sql`entitled`)}
+        ), of_day as (
+          ${takeOne(sql, day, sql`of_network`)}
         ), first as (
           insert into trial_credits (address_hash, account_id, amount_micro)
-          select ${addressHash}, id, ${amount}::bigint from account
+          select ${addressHash}, id, ${amount}::bigint from entitled, of_day
           on conflict do nothing returning account_id
         ), fresh as (
           insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)

@@ -7,7 +7,7 @@ import { readConfig } from "../../src/config.ts"
 import { checkClaim } from "../../src/reconciliation/reconcile.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
-import { allowanceStore, trialCreditStore } from "../../src/store/allowances.ts"
+import { trialCreditStore } from "../../src/store/allowances.ts"
 import { installationSecret } from "../../src/store/processes.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
 import { refundStore } from "../../src/store/refunds.ts"
@@ -144,12 +144,11 @@ test("a frozen account is given nothing", async () => {
 })
 
 /** As the gateway has it, which a test can let fail. */
-const credits = (failing: { take?: () => never } = {}) => {
+const credits = (failing: { give?: () => never } = {}) => {
   const failures: unknown[] = []
   const parts = {
     terms: trial,
-    store: trialCreditStore(world.db),
-    allowances: { ...allowanceStore(world.db), ...failing },
+    store: { ...trialCreditStore(world.db), ...failing },
     secret: () => installationSecret(world.db, "trial-credits"),
     credited: () => {},
     failed: (error: unknown) => void failures.push(error),
@@ -178,7 +177,7 @@ test("what fails at the proof is due, and tried again; what is refused is not", 
   const person = await world.signUp()
   const hash = hashSessionToken(await linkOf(person)) ?? new Uint8Array()
   const down = credits({
-    take: () => {
+    give: () => {
       throw new Error("away")
     },
   })
@@ -191,6 +190,29 @@ test("what fails at the proof is due, and tried again; what is refused is not", 
   const frozen = await world.signUp()
   await world.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${frozen.id}`
   expect([await given(frozen), await duesOf(frozen)]).toEqual([false, 0])
+})
+
+test("what was counted and not given counts for nobody, and one that cannot be given keeps no other waiting", async () => {
+  const [person, next] = [await world.signUp(), await world.signUp()]
+  const { trial: gives, failures } = credits()
+  for (const each of [person, next]) {
+    const hash = hashSessionToken(await linkOf(each)) ?? new Uint8Array()
+    await accountMailStore(world.db).prove(hash, each.id, await gives.network("10.9.9.11"))
+  }
+  await world.sql.unsafe(
+    `alter table trial_credits add constraint not_now check (account_id <> '${person.id}') not valid`,
+  )
+  for (let times = 0; times < trial.perNetwork; times++) {
+    await overdue()
+    await gives.give()
+  }
+  expect([failures.length, await balanceOf(person), await duesOf(person)]).toEqual([trial.perNetwork, 0n, 1])
+  expect([await balanceOf(next), await duesOf(next)]).toEqual([AMOUNT, 0])
+  await world.sql`alter table trial_credits drop constraint not_now`
+  await overdue()
+  await gives.give()
+  expect([await balanceOf(person), await duesOf(person)]).toEqual([AMOUNT, 0])
+  expect(await given(await world.signUp(), "10.9.9.11")).toBe(false)
 })
 
 test.each([

@@ -166,7 +166,6 @@ export async function openWorld(options: WorldOptions = {}) {
     trial: new TrialCredits({
       terms: options.trial,
       store: trialCreditStore(db),
-      allowances,
       secret: () => installationSecret(db, "trial-credits"),
       credited: (accountId) => void credited.push(accountId),
       failed: (error) => void bugs.push(error),
