@@ -48,7 +48,7 @@ export interface Attempt {
 export interface Outbox {
   /**
    * The next mail, which is over with that; or what has nobody any more to be sent to, and is over as well. Where its account has had as
-   * many as it may, all of its mails are put off until it may have another.
+   * many as it may, all of its alerts are put off until it may have another.
    */
   takeMail(): Promise<TakenMail | "no address" | "put off" | undefined>
   /** It was surely not sent, and may be a minute later, unless nothing of it is true any more. */
@@ -67,13 +67,16 @@ export interface Outbox {
   sweep(): Promise<void>
 }
 
-/** To one account in a day, whatever happens: the address may be anybody's. */
+/** Alerts of one account in a day, whatever happens: their address may be anybody's. */
 const MAILS_A_DAY = 10
 /** Seconds; longer than an attempt takes. */
 const LEASE = 60
 const DISABLED_AFTER = "3 days"
 const SWEPT = 500
-/** What the account's owner must hear goes to its own address; alerts to the one that was set for them. */
+/**
+ * What the account's owner must hear goes to its own address, however many alerts there were: in their queue it would be the last, and
+ * late for good. Alerts go to the address that was set for them.
+ */
 const TO_OWNER = ["price.announced", "price.retracted", "model.retired", "model.restored"]
 const again = { retry: true } as const
 
@@ -90,18 +93,18 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
     const [row] = await database.run(
       (sql) => sql<(MailRow | { id: null })[]>`
         with next as (
-          select o.id, o.account_id from outbox o
+          select o.id, o.account_id, o.kind from outbox o
           where o.channel = 'mail' and o.due_at <= now() and o.expires_at > now()
           order by o.expires_at, o.id limit 1 for update skip locked
         ), enough as (
           select s.account_id, s.tried_at + interval '1 day' as until from outbox s join next n on n.account_id = s.account_id
-          where s.created_at > now() - interval '4 days'
+          where n.kind not in ${sql(TO_OWNER)} and s.created_at > now() - interval '4 days'
             and s.channel = 'mail' and s.outcome = 'sent' and s.tried_at > now() - interval '1 day'
           order by s.tried_at desc offset ${MAILS_A_DAY - 1} limit 1
         ), waiting as (
           -- All at once: thousands may wait, and whoever takes the next mail would read them all, and count for each.
           select o.id, e.until from outbox o join enough e on e.account_id = o.account_id
-          where o.channel = 'mail' and o.due_at <= now() for update of o skip locked
+          where o.channel = 'mail' and o.due_at <= now() and o.kind not in ${sql(TO_OWNER)} for update of o skip locked
         ), put_off as (
           update outbox o set due_at = w.until from waiting w where o.id = w.id
         ), taken as (

@@ -182,6 +182,21 @@ test("it goes to the account's own address, not to the one of its alerts", async
   expect(subjects().map(([to]) => to)).toEqual([email])
 })
 
+test("who has had the alerts of a day, and has more of them waiting, hears of a price all the same", async () => {
+  const coming = await model("Dearer")
+  const person = await user(coming)
+  await world.sql`
+    insert into outbox (account_id, channel, kind, data, expires_at, due_at, outcome, tried_at)
+    select ${person.id}, 'mail', 'budget.reached', '{}', now() + interval '1 day', case when n > 10 then now() end,
+      case when n <= 10 then 'sent' end, now() - interval '1 hour'
+    from generate_series(1, 30) n`
+  await price(coming, [6, 5, 7, 11], DAY_MS)
+  await tell()
+  expect(subjects()).toEqual([[person.email, "The price of Dearer at Loket is going to change"]])
+  const waiting = await world.sql`select kind from outbox where due_at > now() + interval '22 hours'`
+  expect(waiting.map(({ kind }: Record<string, unknown>) => kind)).toEqual(Array(20).fill("budget.reached"))
+})
+
 test("what begins to be announced together is one mail to each account, the largest effect first", async () => {
   const [a, b] = [await model("Small"), await model("Large")]
   const both = await user([a, b])
