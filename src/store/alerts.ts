@@ -95,11 +95,15 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
               case when (b.period, b.period_start) = (excluded.period, excluded.period_start) then b.reached else 0 end
           where (b.period, b.period_start, b.reached) is distinct from (excluded.period, excluded.period_start, excluded.reached)
           returning key_id, reached, rose
+        ), risen as materialized (
+          select s.* from changed c join seen s using (key_id) where c.rose
+        ), room as materialized (
+          -- Once for each account, of which thousands of children may have risen together.
+          select account_id from (select distinct account_id from risen) a where ${hasRoom(sql, sql`a.account_id`)}
         ), told as (
           select s.*, jsonb_build_object('key_id', s.key_id, 'key_name', s.name, 'period', s.period, 'percent', s.reached,
             'spent_micro', s.spent_micro, 'limit_micro', s.limit_micro) as data
-          from changed c join seen s using (key_id)
-          where c.rose and ${hasRoom(sql, sql`s.account_id`)}
+          from risen s join room using (account_id)
         )
         insert into outbox (account_id, channel, kind, expires_at, data)
         select account_id, 'webhook', 'budget.reached', now() + lasts, data

@@ -314,6 +314,34 @@ test("who moves limits up and down all day is written no more rows than an accou
   expect(await rows()).toHaveLength(ROWS_A_DAY + 1)
 })
 
+test("budgets of thousands of children that rise together are told of, though the day's rows are nearly used up", async () => {
+  const people = [await watched(), await watched()]
+  for (const { id, token } of people) {
+    expect((await world.call("PUT", "/account/webhook", { token, body: { url: "https://example.com/" } })).status).toBe(
+      200,
+    )
+    await world.sql`
+      with parent as (
+        insert into api_keys (id, account_id, name, key_hash, prefix, last4)
+        values (${`key_of_${id}`}, ${id}, 'Induk', sha256(${id}::bytea), 'p', 'l') returning id
+      ), children as (
+        insert into api_keys (id, account_id, parent_id, name, key_hash, prefix, last4, spending_limit_micro, spending_period)
+        select 'key_' || n || ${id}, ${id}, parent.id, 'Anak', sha256((n || ${id})::bytea), 'p', 'l', 1000, 'daily'
+        from parent, generate_series(1, 5000) n returning id
+      )
+      insert into key_spend (key_id, period, period_start, spent_micro)
+      select id, 'daily', date_trunc('day', now() at time zone 'Asia/Jakarta') at time zone 'Asia/Jakarta', 900 from children`
+    await world.sql`
+      insert into outbox (account_id, channel, kind, data, expires_at, due_at)
+      select ${id}, 'webhook', 'budget.reached', '{}', now(), null from generate_series(1, ${ROWS_A_DAY - 1}::int)`
+  }
+  await world.sql`analyze`
+  await alertStore(world.db, true).findBudgets()
+  const [told] = await world.sql`select count(*)::int as rows from outbox where due_at is not null`
+  expect(told).toEqual({ rows: 10_000 })
+  await world.sql`delete from webhooks`
+})
+
 test("who does not wish it is not written to of budgets, and nobody more than ten times a day", async () => {
   const quiet = await budget(await watcher(1_000_000), 100_000)
   await quiet.spend(100_000)
