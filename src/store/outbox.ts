@@ -141,13 +141,21 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
   async takeWebhooks(most, ailing) {
     const rows = await database.run(
       (sql) => sql<WebhookRow[]>`
-        with first as materialized (
-          -- One reading of all that is due, for an account may have thousands.
-          select distinct on (o.account_id) o.id, w.failing_since is not null as ailing
-          from outbox o join webhooks w on w.account_id = o.account_id and w.disabled_at is null
-            join accounts a on a.id = o.account_id and a.deleted_at is null
-          where o.channel = 'webhook' and o.due_at <= now()
-          order by o.account_id, coalesce(o.taken_until, now()) <= now(), o.due_at, o.id
+        with recursive waiting (account_id) as (
+          -- From one account to the next by the index outbox_webhooks: an account may have thousands of events, and is looked at once.
+          (select account_id from outbox where channel = 'webhook' and due_at is not null order by account_id limit 1)
+          union all
+          select (select o.account_id from outbox o where o.channel = 'webhook' and o.due_at is not null and o.account_id > q.account_id
+            order by o.account_id limit 1)
+          from waiting q where q.account_id is not null
+        ), first as materialized (
+          -- The one that somebody has in hand was the first, and stays it.
+          select f.id, w.failing_since is not null as ailing
+          from waiting q join webhooks w on w.account_id = q.account_id and w.disabled_at is null
+            join accounts a on a.id = q.account_id and a.deleted_at is null
+            cross join lateral (
+              select o.id from outbox o where o.account_id = q.account_id and o.channel = 'webhook' and o.due_at is not null
+              order by o.due_at, o.id limit 1) f
         ), due as (
           select o.id, o.due_at, f.ailing from first f join outbox o on o.id = f.id
           where o.due_at <= now() and coalesce(o.taken_until, now()) <= now()

@@ -245,7 +245,7 @@ test("who switches to an account that took the role away meanwhile is told, and 
   await using visit = await world.visit({ person, language: "en" })
   const { page } = visit
   await visit.open("/")
-  await page.getByRole("button", { name: "Account: latecomer@example.com" }).click()
+  await page.getByRole("button", { name: "Account: late@example.com" }).click()
   const choice = page.getByRole("button", { name: "fifth@example.com" }).filter({ visible: true })
   await choice.waitFor()
   await send(owner, "DELETE", `/account/members/${person.accountId}`)

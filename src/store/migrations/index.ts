@@ -90,6 +90,7 @@ import usageErrors from "./0116_usage_errors.sql" with { type: "text" }
 import noUsageFailures from "./0117_no_usage_failures.sql" with { type: "text" }
 import profitModels from "./0118_profit_models.sql" with { type: "text" }
 import paidAfterClosing from "./0119_paid_after_closing.sql" with { type: "text" }
+import webhooksByAccount from "./0120_webhooks_by_account.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -196,4 +197,5 @@ export const migrations: readonly Migration[] = [
   { name: "0117_no_usage_failures.sql", sql: noUsageFailures },
   { name: "0118_profit_models.sql", sql: profitModels },
   { name: "0119_paid_after_closing.sql", sql: paidAfterClosing },
+  { name: "0120_webhooks_by_account.sql", sql: webhooksByAccount },
 ]
