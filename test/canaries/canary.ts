@@ -39,6 +39,7 @@ export const detectors = {
   "a backup": ["test", "--path-ignore-patterns=none", "./test/processes/backup-command.test.ts", "-t", "a slow copy"],
   costs: ["test", "test/contract/costs.test.ts", "-t", "are not its own|is a part of its own|are a part of"],
   refunds: ["test", "test/payments/refunds.test.ts"],
+  "lost answers": ["test", "test/store/sent-twice.test.ts"],
   "dry runs": ["test", "test/http/dry-run.test.ts", "-t", "nothing is left behind|reads a file"],
   purse: ["test", "test/money/purse.property.test.ts"],
 } as const

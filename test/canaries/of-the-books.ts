@@ -207,4 +207,22 @@ export const booksCanaries: readonly Canary[] = [
     replace: "where x.id = of_refund returning",
     reason: /\(fail\).*neither after the other/,
   },
+  {
+    file: "src/store/refunds.ts",
+    detector: "lost answers",
+    name: "what goes back over what was paid is on no list",
+    means: "A provider takes back more than the customer paid, and no operator ever hears of it.",
+    find: "select 'over_refunded' as kind from booked where outcome <> 'short' and over_micro > 0",
+    replace: "select 'over_refunded' as kind from booked where false",
+    reason: /\(fail\).*a refund and what a provider takes back/,
+  },
+  {
+    file: "src/store/account-settings.ts",
+    detector: "lost answers",
+    name: "an owner is not told of what guards the account",
+    means: "A stranger takes the second factor away, and the owner gets no mail.",
+    find: "where id in (${accountIds}) and deleted_at is null",
+    replace: "where id in (${accountIds}) and deleted_at is not null",
+    reason: /\(fail\).*the owner is told once/,
+  },
 ]
