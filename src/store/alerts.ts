@@ -70,8 +70,10 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
             case when s.spent_micro >= k.spending_limit_micro then 100
               when s.spent_micro::numeric * 5 >= k.spending_limit_micro::numeric * 4 then 80
               when s.spent_micro::numeric * 2 >= k.spending_limit_micro then 50 else 0 end as reached
-          from watched w join api_keys k on k.account_id = w.id and k.revoked_at is null and k.spending_limit_micro > 0
-          join lateral (
+          from watched w join lateral (
+            -- Account by account, and what changed below by its hash: where nobody has gathered statistics, each would be held against each.
+            select * from api_keys where account_id = w.id and revoked_at is null and spending_limit_micro > 0 offset 0
+          ) k on true join lateral (
             -- The period that is running: one that was carried over a change of the time zone, or the calendar's. It is known by the noon of its first
             -- day. Its midnight may be another one for Postgres: some days have two, and Postgres may have another version of the time zones.
             -- The calendar's begin where the one that was carried over ends: what began before is over.
@@ -94,16 +96,16 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
             reached = excluded.reached, rose = excluded.reached >
               case when (b.period, b.period_start) = (excluded.period, excluded.period_start) then b.reached else 0 end
           where (b.period, b.period_start, b.reached) is distinct from (excluded.period, excluded.period_start, excluded.reached)
-          returning key_id, reached, rose
+          returning key_id, rose
         ), risen as materialized (
-          select s.* from changed c join seen s using (key_id) where c.rose
+          select * from seen where (key_id in (select key_id from changed where rose)) is true
         ), room as materialized (
           -- Once for each account, of which thousands of children may have risen together.
           select account_id from (select distinct account_id from risen) a where ${hasRoom(sql, sql`a.account_id`)}
         ), told as (
           select s.*, jsonb_build_object('key_id', s.key_id, 'key_name', s.name, 'period', s.period, 'percent', s.reached,
             'spent_micro', s.spent_micro, 'limit_micro', s.limit_micro) as data
-          from risen s join room using (account_id)
+          from risen s where (account_id in (select account_id from room)) is true
         )
         insert into outbox (account_id, channel, kind, expires_at, data)
         select account_id, 'webhook', 'budget.reached', now() + lasts, data
