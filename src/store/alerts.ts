@@ -96,6 +96,9 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
             reached = excluded.reached, rose = excluded.reached >
               case when (b.period, b.period_start) = (excluded.period, excluded.period_start) then b.reached else 0 end
           where (b.period, b.period_start, b.reached) is distinct from (excluded.period, excluded.period_start, excluded.reached)
+            -- What another process has written since this statement began is of a later look, which is not taken back.
+            and exists (select from budget_alerts o where o.key_id = b.key_id
+              and (o.period, o.period_start, o.reached) = (b.period, b.period_start, b.reached))
           returning key_id, rose
         ), risen as materialized (
           select * from seen where (key_id in (select key_id from changed where rose)) is true

@@ -1,7 +1,7 @@
-/** Looks for budgets on a server, with tables that nobody has gathered statistics of. */
+/** Looks for budgets on a server: with tables that nobody has gathered statistics of, and two of them that overlap. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { alertStore } from "../../../src/store/alerts.ts"
-import { openTestDatabase, type TestDatabase } from "../harness.ts"
+import { directConnection, openTestDatabase, type TestDatabase } from "../harness.ts"
 
 let target: TestDatabase
 beforeEach(async () => {
@@ -46,3 +46,28 @@ test("budgets of many accounts and keys are found where no statistics were gathe
     await gathers("reset")
   }
 })
+
+test("what a later look of another process has told is not told again after an earlier one that was slow", async () => {
+  await watched(1, 1)
+  await target.sql`update key_spend set spent_micro = 0`
+  await target.sql`insert into budget_alerts (key_id, period, period_start, reached, rose) select key_id, period, period_start, 0, false from key_spend`
+  await target.sql`update key_spend set spent_micro = 600`
+  const other = directConnection(target.url)
+  await other.sql`begin`
+  await other.sql`update key_spend set spent_micro = 900`
+  // As the other's look writes it down with what it tells.
+  await other.sql`update budget_alerts set reached = 80, rose = true`
+  const slow = look()
+  while ((await waiting()).length === 0) await Bun.sleep(10)
+  await other.sql`commit`
+  await other.end()
+  await slow
+  await look()
+  expect(await told()).toEqual([])
+  await target.sql`update key_spend set spent_micro = 1000`
+  await look()
+  expect(await told()).toEqual([100])
+})
+
+const waiting = () =>
+  target.sql`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
