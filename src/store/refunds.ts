@@ -228,7 +228,7 @@ export function refundStore(database: Database): RefundStore {
     async claimed() {
       const rows = await database.run(
         (sql) => sql<{ account_id: string; claim_micro: bigint }[]>`
-          select account_id, claim_micro from balances where claim_micro > 0 and leased_micro > 0 limit ${LISTED}`,
+          select account_id, claim_micro from balances where claim_micro > 0 and leased_micro > 0 order by random() limit ${LISTED}`,
         once,
       )
       return rows.map((row) => ({ accountId: row.account_id, claimMicro: micro(row.claim_micro) }))

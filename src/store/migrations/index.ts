@@ -91,6 +91,7 @@ import noUsageFailures from "./0117_no_usage_failures.sql" with { type: "text" }
 import profitModels from "./0118_profit_models.sql" with { type: "text" }
 import paidAfterClosing from "./0119_paid_after_closing.sql" with { type: "text" }
 import webhooksByAccount from "./0120_webhooks_by_account.sql" with { type: "text" }
+import claims from "./0121_claims.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -198,4 +199,5 @@ export const migrations: readonly Migration[] = [
   { name: "0118_profit_models.sql", sql: profitModels },
   { name: "0119_paid_after_closing.sql", sql: paidAfterClosing },
   { name: "0120_webhooks_by_account.sql", sql: webhooksByAccount },
+  { name: "0121_claims.sql", sql: claims },
 ]
