@@ -147,13 +147,13 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
       (sql) => sql`
         with kept as (
           select a.id as account_id from accounts a where a.id = ${accountId} and ${hasFactor(sql)} for update
-        ), gone as (
-          delete from recovery_codes where account_id in (select account_id from kept)
+        ), renewed as materialized (
+          select remove_recovery_codes_1(account_id) as account_id from kept
         ), told as (
-          ${tellOwners(sql, "codes-renewed", sql`select account_id from kept`)}
+          ${tellOwners(sql, "codes-renewed", sql`select account_id from renewed`)}
         )
         insert into recovery_codes (account_id, code_hash)
-        select account_id, decode(code, 'hex') from kept, unnest(${sql.array(codeHashes.map(hex))}::text[]) as code`,
+        select account_id, decode(code, 'hex') from renewed, unnest(${sql.array(codeHashes.map(hex))}::text[]) as code`,
     )
   },
 

@@ -92,6 +92,7 @@ import profitModels from "./0118_profit_models.sql" with { type: "text" }
 import paidAfterClosing from "./0119_paid_after_closing.sql" with { type: "text" }
 import webhooksByAccount from "./0120_webhooks_by_account.sql" with { type: "text" }
 import claims from "./0121_claims.sql" with { type: "text" }
+import renewedCodes from "./0122_renewed_codes.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -200,4 +201,5 @@ export const migrations: readonly Migration[] = [
   { name: "0119_paid_after_closing.sql", sql: paidAfterClosing },
   { name: "0120_webhooks_by_account.sql", sql: webhooksByAccount },
   { name: "0121_claims.sql", sql: claims },
+  { name: "0122_renewed_codes.sql", sql: renewedCodes },
 ]
