@@ -200,10 +200,7 @@ export class Accounts {
       to: passwordHash,
       network: networkOf(visitor.address),
     })
-    if (!changed) return wrongPassword()
-    // A sign-in with the old password that was committing meanwhile was invisible to that statement.
-    await this.#parts.sessions.endAll(session.accountId)
-    return undefined
+    return changed ? undefined : wrongPassword()
   }
 
   async account({ accountId }: Pick<Session, "accountId">): Promise<Account | Failure> {

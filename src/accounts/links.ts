@@ -107,7 +107,7 @@ export class Links {
   }
 
   async resetPassword(token: string, password: string, from: ClientInfo): Promise<void | Failure> {
-    const { store, sessions, passwords, keysChanged } = this.#parts
+    const { store, passwords, keysChanged } = this.#parts
     const hash = hashSessionToken(token)
     // The link is checked first, because a password's hash takes tens of milliseconds.
     const link = hash === undefined ? undefined : await store.read(hash)
@@ -116,8 +116,6 @@ export class Links {
     if (passwordHash instanceof Failure) return passwordHash
     const revoked = await store.resetPassword(hash, passwordHash)
     if (revoked === undefined) return deadLink()
-    // A sign-in with the old password that committed concurrently was invisible to that statement.
-    await sessions.endAll(link.accountId)
     this.#parts.accountChanged(link.accountId)
     return await inForce(keysChanged, revoked, undefined)
   }

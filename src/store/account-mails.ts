@@ -182,7 +182,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
         ), webhook as (
           delete from webhooks where account_id in (select id from used where email_unproved)
         ), ended as (
-          delete from sessions where account_id in (select id from used)
+          select end_sessions_1(id) from used
         ), forgotten as (
           delete from account_networks where account_id in (select id from used)
         ), others as (
@@ -193,7 +193,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
           update api_keys set revoked_at = now()
           where account_id in (select id from used where email_unproved) and revoked_at is null returning id, key_hash
         )
-        select revoked.id, revoked.key_hash from used left join revoked on true`,
+        select revoked.id, revoked.key_hash from ended left join revoked on true`,
       once,
     )
     return rows.length === 0 ? undefined : rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))

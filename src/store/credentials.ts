@@ -66,8 +66,6 @@ export const credentialStore = (database: Database): CredentialStore => ({
           update accounts set password_hash = ${to}
           where id = ${id} and password_hash in (${from}, ${to}) and deleted_at is null
           returning id
-        ), ended as (
-          delete from sessions where account_id in (select id from changed)
         ), forgotten as (
           delete from account_networks where account_id in (select id from changed) and network <> ${network}
         ), links as (
@@ -75,7 +73,7 @@ export const credentialStore = (database: Database): CredentialStore => ({
         ), told as (
           ${tellOwners(sql, "password-changed", sql`select a.id from accounts a join changed on changed.id = a.id and a.password_hash = ${from}`)}
         )
-        select id from changed`,
+        select end_sessions_1(id) from changed`,
       once,
     )
     return rows.length === 1

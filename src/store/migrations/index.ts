@@ -93,6 +93,7 @@ import paidAfterClosing from "./0119_paid_after_closing.sql" with { type: "text"
 import webhooksByAccount from "./0120_webhooks_by_account.sql" with { type: "text" }
 import claims from "./0121_claims.sql" with { type: "text" }
 import renewedCodes from "./0122_renewed_codes.sql" with { type: "text" }
+import endedSessions from "./0123_ended_sessions.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -202,4 +203,5 @@ export const migrations: readonly Migration[] = [
   { name: "0120_webhooks_by_account.sql", sql: webhooksByAccount },
   { name: "0121_claims.sql", sql: claims },
   { name: "0122_renewed_codes.sql", sql: renewedCodes },
+  { name: "0123_ended_sessions.sql", sql: endedSessions },
 ]
