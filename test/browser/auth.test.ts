@@ -277,6 +277,20 @@ test("a new account proves its address by the link in the mail, after signing in
   expect(await elsewhere.page.getByText("Open the link").count()).toBe(0)
 })
 
+test("a link to an address that another account has by now is told as that, and not as a link that was used alone", async () => {
+  const person = await world.gateway.person()
+  const email = newEmail()
+  const body = JSON.stringify({ email, password: PASSWORD })
+  expect((await world.gateway.dashboard(person, "/auth/email", { method: "POST", body })).status).toBe(200)
+  const link = await linkTo(email, "prove-email")
+  const other = await world.gateway.person()
+  await world.gateway.sql`update accounts set email = ${email}, email_unproved = false where id = ${other.accountId}`
+  await using visit = await world.visit({ person })
+  await visit.open(link)
+  await visit.page.getByRole("button", { name: "Confirm" }).click()
+  await visit.page.getByRole("alert").getByText("belongs to another account by now").waitFor()
+})
+
 test("who has forgotten the password sets a new one by the link, which works once", async () => {
   const email = newEmail()
   await using visit = await world.visit()
@@ -288,6 +302,9 @@ test("who has forgotten the password sets a new one by the link, which works onc
   await visit.page.getByRole("button", { name: "Send the link" }).click()
   await visit.page.getByRole("heading", { name: "Look into your mailbox" }).waitFor()
   await visit.screenshot("mailbox")
+  // Sending again does not ask for the address again.
+  await visit.page.getByRole("button", { name: "Send again" }).click()
+  expect(await visit.page.getByLabel("E-mail address").inputValue()).toBe(email)
   const link = await linkTo(email, "reset-password")
   await visit.open(link)
   await visit.page.getByLabel("New password").fill("short")
@@ -361,6 +378,10 @@ test.each([
   await elsewhere.page.getByLabel("Kode").fill("000000")
   await elsewhere.page.getByRole("button", { name: "Masuk" }).click()
   await elsewhere.page.getByText("Kode ini salah").waitFor()
+  await elsewhere.page.getByRole("button", { name: "Mulai lagi dari awal" }).click()
+  expect(await elsewhere.page.getByLabel("Alamat e-mail").inputValue()).toBe(email)
+  await elsewhere.page.getByLabel("Kata sandi").fill(PASSWORD)
+  await elsewhere.page.getByRole("button", { name: "Masuk" }).click()
   await elsewhere.page.getByLabel("Kode").fill(recovery[0] ?? "")
   await elsewhere.page.getByRole("button", { name: "Masuk" }).click()
   await elsewhere.page.getByRole("heading", { name: "Kunci API" }).waitFor()

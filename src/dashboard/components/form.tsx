@@ -228,6 +228,8 @@ export interface Credentials {
 interface AuthFormProps {
   readonly text: Readonly<Record<"title" | "intro" | "email" | "password" | "submit", string>>
   readonly newPassword?: { readonly hint: string; readonly error: string | undefined }
+  /** What was typed before. */
+  readonly email?: string | undefined
   /** What went wrong, above the fields. */
   readonly error: ReactNode
   readonly busy: boolean
@@ -239,7 +241,7 @@ interface AuthFormProps {
 }
 
 /** The form of the sign-in and sign-up pages: an e-mail address and a password, alone in the middle of the page. */
-export function AuthForm({ text, newPassword, error, busy, onSubmit, children, foot }: AuthFormProps) {
+export function AuthForm({ text, newPassword, email, error, busy, onSubmit, children, foot }: AuthFormProps) {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     if (busy) return
@@ -262,6 +264,7 @@ export function AuthForm({ text, newPassword, error, busy, onSubmit, children, f
             maxLength={254}
             required
             autoFocus
+            defaultValue={email}
           />
           <PasswordField
             label={text.password}

@@ -14,12 +14,15 @@ import { useSession } from "../../shell/session.tsx"
 export default function ForgottenPage() {
   const text = useText()
   const about = useQuery(aboutQuery)
+  const [asked, setAsked] = useState("")
   const ask = useChange({
     mutationFn: (email: string) => unwrap(api.auth.password.forgotten.post({ email })),
   })
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
-    ask.mutate(formText(new FormData(event.currentTarget), "email"))
+    const email = formText(new FormData(event.currentTarget), "email")
+    setAsked(email)
+    ask.mutate(email)
   }
   const back = <Link href="/sign-in">{text.back}</Link>
   if (about.data?.sends_links === false) return <Ask contact={about.data.support_contact ?? undefined} foot={back} />
@@ -44,6 +47,7 @@ export default function ForgottenPage() {
           maxLength={254}
           required
           autoFocus
+          defaultValue={asked}
         />
         <Button type="submit" kind="primary" busy={ask.isPending}>
           {text.send}
@@ -133,7 +137,7 @@ export function ProvePage() {
       intro={prove.isSuccess ? text.proved(prove.data.email) : text.proveIntro(account?.email ?? "")}
     >
       <div className="card auth-form">
-        {prove.error && <Trouble error={prove.error} />}
+        {prove.error && <Trouble error={prove.error} dead={text.unproved} />}
         {prove.isSuccess ? (
           <ButtonLink to="/" kind="primary">
             {text.toHome}
@@ -167,13 +171,14 @@ const Frame = ({ title, intro, children, foot }: FrameProps) => (
   </>
 )
 
-function Trouble({ error }: { readonly error: Error }) {
+/** `dead` says what the link's refusal may mean. */
+function Trouble({ error, dead }: { readonly error: Error; readonly dead?: string }) {
   const text = useText()
   const format = useFormat()
   if (!(error instanceof ApiFailure)) return <ErrorState error={error} />
   if (error.code === "rate_limit.mail")
     return <Refusal>{text.tooMany(format.number(Math.ceil((error.retryAfterS ?? 60) / 60)))}</Refusal>
-  return error.code === "request.invalid" ? <Refusal>{text.dead}</Refusal> : <ErrorState error={error} />
+  return error.code === "request.invalid" ? <Refusal>{dead ?? text.dead}</Refusal> : <ErrorState error={error} />
 }
 
 const useText = texts({
@@ -207,6 +212,8 @@ const useText = texts({
     proved: (email: string) => `Alamat akun ini: ${email}.`,
     toHome: "Ke beranda",
     dead: "Tautan ini sudah dipakai, sudah kedaluwarsa, atau milik akun lain. Minta tautan baru.",
+    unproved:
+      "Tautan ini sudah dipakai atau kedaluwarsa, atau milik akun lain. Bisa juga alamat yang dikonfirmasi sudah dipakai akun lain. Minta tautan baru, atau pilih alamat lain.",
     tooMany: (minutes: string) => `Terlalu banyak e-mail diminta. Coba lagi dalam ${minutes} menit.`,
   },
   en: {
@@ -239,6 +246,8 @@ const useText = texts({
     proved: (email: string) => `This account's address: ${email}.`,
     toHome: "Go to home",
     dead: "This link was used, is over, or is another account's. Ask for a new one.",
+    unproved:
+      "This link was used, is over, or is another account's. Or the address that it confirms belongs to another account by now. Ask for a new link, or choose another address.",
     tooMany: (minutes: string) =>
       `Too many mails were asked for. Try again in ${minutes} ${minutes === "1" ? "minute" : "minutes"}.`,
   },

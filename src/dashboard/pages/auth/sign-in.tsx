@@ -1,6 +1,6 @@
 /** Signing in. The server slows down guessing: it answers late, and later refuses for a while. */
 import { useQuery } from "@tanstack/react-query"
-import type { FormEvent } from "react"
+import { type FormEvent, useState } from "react"
 import { Link } from "wouter"
 import { aboutQuery, useChange } from "../../api/queries.ts"
 import { api, ApiFailure, isSignedOut, unwrap } from "../../api/client.ts"
@@ -17,6 +17,7 @@ const LATE_MS = 1_500
 export default function SignInPage() {
   const text = useSignInText()
   const { signedIn, isLost, isHeld } = useSession()
+  const [typed, setTyped] = useState<string>()
   const signIn = useChange({
     mutationFn: (credentials: Credentials) => unwrap(api.auth["sign-in"].post(credentials)),
     onSuccess: (answer) => {
@@ -44,7 +45,9 @@ export default function SignInPage() {
         </>
       }
       busy={signIn.isPending}
+      email={typed}
       onSubmit={(credentials) => {
+        setTyped(credentials.email)
         passkey.reset()
         signIn.mutate(credentials)
       }}
