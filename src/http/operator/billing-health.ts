@@ -81,6 +81,13 @@ const Reconciliation = Type.Object({
       ended_at: orNull(time),
       differences: orNull(integer),
       not_compared: orNull(integer),
+      broken_off: described(
+        flag,
+        field(
+          "It has not ended and will not: its process is closed, or it began more than a day ago.",
+          "Belum berakhir dan tidak akan berakhir: prosesnya sudah ditutup, atau dimulai lebih dari sehari lalu.",
+        ),
+      ),
     }),
   ),
   differences: Type.Array(
@@ -189,6 +196,7 @@ const runJson = (run: ReconciliationRun) => ({
   ended_at: run.endedAt?.toISOString() ?? null,
   differences: run.differences ?? null,
   not_compared: run.notCompared ?? null,
+  broken_off: run.brokenOff,
 })
 
 const differenceJson = (difference: DifferenceRow) => ({

@@ -34,6 +34,8 @@ export interface ReconciliationRun {
   readonly endedAt: Date | undefined
   readonly differences: number | undefined
   readonly notCompared: number | undefined
+  /** It will not end: its process is closed, or it began more than a day ago. */
+  readonly brokenOff: boolean
 }
 
 export interface DifferenceRow {
@@ -106,7 +108,11 @@ export function billingHealthStore(database: Database): BillingHealthStore {
     async runs(limit) {
       const rows = await database.run(
         (sql) => sql<RunRow[]>`
-          select id, started_at, ended_at, differences, not_compared from reconciliations order by id desc limit ${limit}`,
+          select id, started_at, ended_at, differences, not_compared, ended_at is null and (
+            started_at < now() - interval '1 day'
+            or process_id is not null and not exists (select from processes p where p.id = process_id and p.closed_at is null)
+          ) as broken_off
+          from reconciliations order by id desc limit ${limit}`,
         once,
       )
       return rows.map((row) => ({
@@ -115,6 +121,7 @@ export function billingHealthStore(database: Database): BillingHealthStore {
         endedAt: row.ended_at ?? undefined,
         differences: row.differences === null ? undefined : Number(row.differences),
         notCompared: row.not_compared === null ? undefined : Number(row.not_compared),
+        brokenOff: row.broken_off,
       }))
     },
 
@@ -161,6 +168,7 @@ interface RunRow {
   ended_at: Date | null
   differences: bigint | null
   not_compared: bigint | null
+  broken_off: boolean
 }
 interface DifferenceColumns {
   id: bigint

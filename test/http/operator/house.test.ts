@@ -182,6 +182,20 @@ test("reconciliations are told with what they found", async () => {
   })
 })
 
+test("a reconciliation whose process died is broken off, and one of a living process is under way", async () => {
+  const [living] = await gateway.sql<{ id: string }[]>`select id from processes where closed_at is null limit 1`
+  await gateway.sql`insert into processes (id, closed_at) values ('proc_dead', now())`
+  await gateway.sql`
+    insert into reconciliations (process_id, started_at) values
+      (${living?.id ?? ""}, now() - interval '2 days'), (${living?.id ?? ""}, now()), ('proc_dead', now()), ('proc_gone', now()),
+      (null, now() - interval '2 days'), (null, now())`
+  const { json } = await ask("/operator/billing-health")
+  const runs = json.reconciliation.runs.slice(0, 6) as { ended_at: string | null; broken_off: boolean }[]
+  expect(runs.map(({ broken_off: isBrokenOff }) => isBrokenOff)).toEqual([false, true, true, true, false, true])
+  expect(runs.every(({ ended_at: at }) => at === null)).toBe(true)
+  await gateway.sql`delete from reconciliations where ended_at is null`
+})
+
 test("everybody's top-ups are listed by status, each once", async () => {
   const people = [await gateway.person(10_000), await gateway.person(10_000)]
   const [first] = people

@@ -20,7 +20,8 @@ export function Runs({ runs }: { readonly runs: readonly Run[] }) {
   const text = useBillingText()
   const format = useFormat()
   const { runColumns: heads } = text
-  const outcome = ({ ended_at: ended, differences }: Run) => {
+  const outcome = ({ ended_at: ended, differences, broken_off: isBrokenOff }: Run) => {
+    if (isBrokenOff) return <Tag tone="warn">{text.brokenOff}</Tag>
     if (ended === null) return <Tag>{text.running}</Tag>
     if (differences === null || differences === 0) return <Tag tone="good">{text.clean}</Tag>
     return <Tag tone="bad">{text.differing(format.number(differences))}</Tag>
@@ -156,6 +157,7 @@ export const useBillingText = texts({
     noRunsHint: "Berjalan sekali sehari; `bun run reconcile` menjalankannya sekarang.",
     runColumns: { started: "Dimulai", took: "Lama", outcome: "Hasil", notCompared: "Tidak dibandingkan" },
     running: "Sedang berjalan",
+    brokenOff: "Terputus",
     clean: "Cocok",
     differing: (count: string) => `Selisih: ${count}`,
     differences: "Selisih terbaru",
@@ -217,6 +219,7 @@ export const useBillingText = texts({
     noRunsHint: "One runs each day; `bun run reconcile` runs one now.",
     runColumns: { started: "Started", took: "Took", outcome: "Outcome", notCompared: "Not compared" },
     running: "Running",
+    brokenOff: "Broken off",
     clean: "Books agree",
     differing: (count: string) => `Differs: ${count}`,
     differences: "Latest differences",
