@@ -80,6 +80,29 @@ test("an operator refunds a part of a top-up, and writes down its transfer", asy
   await visit.expectAccessible()
 })
 
+test("what calls under way hold is not offered for a refund", async () => {
+  const { gateway } = world
+  const person = await gateway.person()
+  await paid(person, 20_000)
+  await using visit = await world.visit({ person: operator })
+  const { page } = visit
+  const path = `/operator/accounts/${person.accountId}`
+  await page.route(`**${path}`, async (route) => {
+    if (route.request().resourceType() === "document") return await route.fallback()
+    const response = await route.fetch()
+    await route.fulfill({ response, json: { ...(await response.json()), held_micro: 7_500_000_000 } })
+  })
+  await visit.open(path)
+  await page.getByRole("button", { name: "Refund", exact: true }).click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByText("At most Rp\u00A012,500.").waitFor()
+  await dialog.getByText("Rp\u00A07,500 is held for calls under way.").waitFor()
+  await dialog.getByLabel("Amount").fill("15,000")
+  await dialog.getByLabel("Reason").fill("too much")
+  await dialog.getByRole("button", { name: /^Refund Rp/ }).click()
+  await dialog.getByText("More than can go back.").waitFor()
+})
+
 test.each(everyLook)("refunds that wait are one list, whoever's they are: %o", async (look) => {
   const names = {
     en: { title: "Refunds", booked: "To be paid out" },

@@ -17,6 +17,7 @@ export interface RefundedTopUp {
 export interface RefundedAccount {
   readonly id: string
   readonly balance_micro: number
+  readonly held_micro: number
   readonly deleted_at: string | null
   /** The latest ones. */
   readonly top_ups: readonly RefundedTopUp[]
@@ -48,12 +49,12 @@ export function RefundDialog({ account, first, onClose }: RefundDialogProps) {
   const topUps = [...(isOlder ? [first] : []), ...account.top_ups].filter(isRefundable)
   const isClosed = account.deleted_at !== null
   const mostOf = (id: string) => {
-    const balance = BigInt(account.balance_micro)
+    const free = freeOf(account)
     const topUp = topUps.find((one) => one.id === id)
-    if (topUp === undefined) return balance
+    if (topUp === undefined) return free
     const bought = BigInt(topUp.breakdown.balance_purchased_micro) - BigInt(topUp.refunded_micro)
     // Fees go back once all that was bought does.
-    return bought <= balance ? leftOf(topUp) : balance
+    return bought <= free ? leftOf(topUp) : free
   }
   const { values, set, sent, send } = useDraft<RefundDraft>({
     topUp: first?.id ?? (isClosed ? "" : (topUps[0]?.id ?? "")),
@@ -126,7 +127,9 @@ export function RefundDialog({ account, first, onClose }: RefundDialogProps) {
         autoComplete="off"
         data-autofocus
         error={sent ? (amountWrong ? text.amountWrong : isTooMuch ? text.amountTooMuch : undefined) : undefined}
-        hint={text.amountHint(format.rupiah(most, "exact"), values.topUp !== "")}
+        hint={`${text.amountHint(format.rupiah(most, "exact"), values.topUp !== "")}${
+          account.held_micro > 0 ? ` ${text.held(format.rupiah(account.held_micro, "exact"))}` : ""
+        }`}
         value={values.amount}
         onChange={({ target }) => set({ amount: target.value })}
       />
@@ -149,6 +152,10 @@ export function RefundDialog({ account, first, onClose }: RefundDialogProps) {
     </FormDialog>
   )
 }
+
+/** What calls under way may cost cannot go back. */
+const freeOf = ({ balance_micro: balance, held_micro: held }: RefundedAccount): bigint =>
+  balance > held ? BigInt(balance) - BigInt(held) : 0n
 
 const leftOf = ({ breakdown, refunded_micro: back }: RefundedTopUp): bigint =>
   BigInt(breakdown.total_micro) - BigInt(back)
@@ -174,6 +181,7 @@ export const useRefundsText = texts({
     amountTooMuch: "Lebih besar daripada yang dapat dikembalikan.",
     amountHint: (most: string, ofTopUp: boolean) =>
       `Paling banyak ${most}.${ofTopUp ? " Saldo yang dibeli kembali lebih dulu, baru biayanya." : ""}`,
+    held: (amount: string) => `${amount} sedang ditahan untuk panggilan yang berjalan.`,
     payout: "Cara membayarkan",
     payouts: { by_hand: "Transfer sendiri", provider: "Lewat penyedia pembayaran" },
     reason: "Alasan",
@@ -231,6 +239,7 @@ export const useRefundsText = texts({
     amountTooMuch: "More than can go back.",
     amountHint: (most: string, ofTopUp: boolean) =>
       `At most ${most}.${ofTopUp ? " The balance that was bought goes back first, then its fees." : ""}`,
+    held: (amount: string) => `${amount} is held for calls under way.`,
     payout: "Paid out",
     payouts: { by_hand: "By my own transfer", provider: "By the payment provider" },
     reason: "Reason",
