@@ -7,7 +7,7 @@
 import { failureOf, finishOf, hasContent, isSearchItem, replyUsage, usageTokens } from "./reply.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { AssistantPart, ModelEvent, Prompt } from "../../language/prompt.ts"
-import { isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { filled, isObject, type Json, type JsonObject } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
@@ -152,7 +152,8 @@ class EventDecoder {
       case "response.custom_tool_call_input.delta":
         return this.#more(this.#pieces.get(itemKey(body)), body["delta"])
       case "response.function_call_arguments.done":
-        return this.#rest(this.#pieces.get(itemKey(body)), body["arguments"])
+        // Of a call without arguments the item says whether it is whole.
+        return filled(body["arguments"]) ? this.#rest(this.#pieces.get(itemKey(body)), body["arguments"]) : undefined
       case "response.custom_tool_call_input.done":
         return this.#rest(this.#pieces.get(itemKey(body)), body["input"])
       case "response.output_item.done":
@@ -238,7 +239,7 @@ class EventDecoder {
 
   #endItem(body: JsonObject, item: JsonObject): void {
     const call = this.#beginCall(body, item)
-    if (call) return this.#rest(call, item["arguments"] ?? item["input"])
+    if (call) return this.#endCall(call, item)
     if (item["type"] === "reasoning") return this.#endReasoning(body, item)
     if (item["type"] !== "message" || !Array.isArray(item["content"])) return
     for (const [content_index, part] of item["content"].entries()) {
@@ -246,6 +247,13 @@ class EventDecoder {
       const kind = part["type"] === "refusal" ? "refusal" : "text"
       this.#rest(this.#contentPiece(kind, { ...body, content_index }), part["refusal"] ?? part["text"])
     }
+  }
+
+  /** A function's call without arguments has `{}`, as everywhere in this language. */
+  #endCall(call: Piece, item: JsonObject): void {
+    const whole = item["arguments"] ?? item["input"] ?? ""
+    const isBare = item["type"] === "function_call" && call.length === 0 && whole === ""
+    this.#rest(call, isBare ? "{}" : whole)
   }
 
   #endReasoning(body: JsonObject, item: JsonObject): void {

@@ -158,6 +158,13 @@ describe("compatible backends:", () => {
     ])
   })
 
+  test("a call without arguments has an empty object", () => {
+    const none = { type: "response.function_call_arguments.done", output_index: 0, arguments: "" }
+    const item = { type: "response.output_item.done", output_index: 0, item: call(0).item }
+    const events = play(call(0), none, item)
+    expect(events.slice(-2)).toEqual([{ type: "tool-call-delta", index: 0, arguments: "{}" }, { type: "part-end" }])
+  })
+
   test("a summary in parts is one thinking", () => {
     expect(parts(summaryDelta(0, "a"), summaryDelta(0, "b"), summaryDelta(1, "c"))).toEqual([
       { type: "thinking", text: "ab\n\nc", seal: undefined },
