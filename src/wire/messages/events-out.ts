@@ -116,12 +116,18 @@ class MessagesEventEncoder implements EventEncoder {
   /** Only what a messages backend sealed can be sent back to one; a signature is never made up. */
   #seal({ by, data }: Seal): void {
     this.#carried = ""
-    if (by === "responses") return
+    if (by === "responses") return this.#endThinking()
     if (by === "messages-redacted") {
       this.#queue.begin("redacted", { type: "redacted_thinking", data }).ended = true
       return
     }
     this.#sign(data)
+  }
+
+  /** What is thought after its seal is another thought. */
+  #endThinking(): void {
+    const { last } = this.#queue
+    if (last?.kind === "thinking") last.ended = true
   }
 
   #sign(signature: string): void {

@@ -123,6 +123,17 @@ const orders: readonly (readonly [fact: string, events: readonly ModelEvent[], b
     ["+0 thinking", "0 hm", "-0", "+1 redacted_thinking", "-1", "+2 thinking", "2 so", "-2"],
   ],
   [
+    "another backend's seal ends the thinking before it",
+    [
+      thinking("hm"),
+      { type: "thinking-seal", seal: { by: "responses", data: "x" } },
+      thinking("so"),
+      { type: "thinking-seal", seal: { by: "responses", data: "y" } },
+      end,
+    ],
+    ["+0 thinking", "0 hm", "-0", "+1 thinking", "1 so", "-1"],
+  ],
+  [
     "another backend's seal is not passed off as a signature",
     [thinking("hm"), { type: "thinking-seal", seal: { by: "responses", data: "x" } }, text("a"), end],
     ["+0 thinking", "0 hm", "-0", "+1 text", "1 a", "-1"],
