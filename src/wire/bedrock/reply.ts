@@ -60,9 +60,11 @@ function readCall({ toolUseId, name: written, input }: JsonObject, names: ToolNa
 function readThinking({ reasoningText, redactedContent }: JsonObject): AssistantPart[] {
   if (isText(redactedContent))
     return [{ type: "thinking", text: "", seal: { by: "messages-redacted", data: redactedContent } }]
-  if (!isObject(reasoningText) || !isText(reasoningText["text"])) return []
-  const { text, signature } = reasoningText
-  return [{ type: "thinking", text, seal: isText(signature) ? { by: "messages", data: signature } : undefined }]
+  if (!isObject(reasoningText)) return []
+  const text = readText(reasoningText["text"])
+  const { signature } = reasoningText
+  if (isText(signature)) return [{ type: "thinking", text, seal: { by: "messages", data: signature } }]
+  return text === "" ? [] : [{ type: "thinking", text, seal: undefined }]
 }
 
 // Why a Converse answer ended.

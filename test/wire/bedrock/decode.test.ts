@@ -194,6 +194,7 @@ describe("a whole Converse answer", () => {
   test("is read with all its parts", () => {
     const content = [
       { reasoningContent: { reasoningText: { text: "Hm.", signature: "c2ln" } } },
+      { reasoningContent: { reasoningText: { text: "", signature: "ZW1w" } } },
       { reasoningContent: { redactedContent: "cmVk" } },
       { text: "Hi" },
       { toolUse: { toolUseId: "a", name: "weather", input: { city: "Solo" } } },
@@ -205,6 +206,7 @@ describe("a whole Converse answer", () => {
       id: undefined,
       parts: [
         { type: "thinking", text: "Hm.", seal: { by: "messages", data: "c2ln" } },
+        { type: "thinking", text: "", seal: { by: "messages", data: "ZW1w" } },
         { type: "thinking", text: "", seal: { by: "messages-redacted", data: "cmVk" } },
         { type: "text", text: "Hi" },
         { type: "tool-call", id: "a", name: "weather", arguments: '{"city":"Solo"}', custom: false },
