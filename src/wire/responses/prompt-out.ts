@@ -5,7 +5,15 @@
 import { unreachable } from "../../../actors/unreachable.ts"
 import { Failure } from "../../failure/failure.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { Effort, OutputFormat, Prompt, Reasoning, Tool, ToolChoice } from "../../language/prompt.ts"
+import {
+  BILLING_HEADER,
+  type Effort,
+  type OutputFormat,
+  type Prompt,
+  type Reasoning,
+  type Tool,
+  type ToolChoice,
+} from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../body.ts"
@@ -66,7 +74,8 @@ const notExpressible = (message: string, hint: string): Failure =>
  * Instructions go into the input where that is needed: it may not be empty, and for an answer in any JSON the backend
  * looks for the word "JSON" in the input alone, while clients say it in their system prompt.
  */
-function conversation({ instructions, turns, output }: Prompt, names: ToolNames): JsonObject {
+function conversation({ instructions: told, turns, output }: Prompt, names: ToolNames): JsonObject {
+  const instructions = told.filter(({ text }) => !text.startsWith(BILLING_HEADER))
   const input = encodeItems(turns, names)
   if (input.length === 0 || output?.kind === "json") return { input: [...developerItem(instructions), ...input] }
   const text = instructions.map(({ text }) => text).join("\n\n")

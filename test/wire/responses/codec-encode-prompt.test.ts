@@ -33,6 +33,16 @@ const written: readonly (readonly [fact: string, prompt: Partial<Prompt>, body: 
     { instructions: "A\n\nB" },
   ],
   [
+    "a coding agent's billing header, which changes with every call, is left out",
+    {
+      instructions: [
+        { type: "text", text: "x-anthropic-billing-header: cc_version=2.1; cch=1f;" },
+        { type: "text", text: "A" },
+      ],
+    },
+    { instructions: "A" },
+  ],
+  [
     "instructions alone are the input, which may not be empty",
     { instructions: [{ type: "text", text: "A" }], turns: [] },
     { input: [{ type: "message", role: "developer", content: [{ type: "input_text", text: "A" }] }] },
