@@ -64,6 +64,13 @@ export interface DocumentPart {
   readonly cache?: CacheMark | undefined
 }
 
+/** Backends that take a name tell a file's kind by its ending, and refuse data without one. Titles of documents have none. */
+export function fileName(name: string | undefined, mediaType: string): string {
+  if (name !== undefined && /\.[a-z][a-z0-9]{0,9}$/i.test(name)) return name
+  const kind = mediaType.slice(mediaType.lastIndexOf("/") + 1)
+  return `${name || "document"}.${kind === "plain" ? "txt" : kind}`
+}
+
 export interface DataSource {
   readonly kind: "data"
   /** "image/png", "application/pdf". */

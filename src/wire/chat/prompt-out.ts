@@ -5,6 +5,7 @@ import {
   type AssistantPart,
   BILLING_HEADER,
   type DocumentPart,
+  fileName,
   type ImagePart,
   type OutputFormat,
   type Prompt,
@@ -220,22 +221,22 @@ function writePart(part: TextPart | ImagePart | DocumentPart): JsonObject | Fail
   const url = source.kind === "data" ? `data:${source.mediaType};base64,${source.base64}` : undefined
   if (part.type === "image") {
     const image: JsonObject = { url: source.kind === "url" ? source.url : (url ?? "") }
-    if (part.detail !== undefined) image.detail = part.detail
+    if (part.detail !== undefined && DETAILS.has(part.detail)) image.detail = part.detail
     return { type: "image_url", image_url: image }
   }
   if (source.kind === "text") return { type: "text", text: documentText(part, source.text).text }
   if (source.kind === "data")
-    return { type: "file", file: { filename: part.name ?? fileName(source.mediaType), file_data: url } }
+    return { type: "file", file: { filename: fileName(part.name, source.mediaType), file_data: url } }
   return new Failure("request.unsupported_feature", {
     message: "This model's backend takes no documents by URL.",
     hint: "Send the document's data in base64 instead.",
   })
 }
 
+/** Backends refuse others; responses clients write `original` too. */
+const DETAILS: ReadonlySet<string> = new Set(["auto", "low", "high"])
+
 const documentText = ({ name }: DocumentPart, text: string): TextPart => ({
   type: "text",
   text: name === undefined ? text : `${name}:\n\n${text}`,
 })
-
-/** Backends tell a file's kind by its name, and refuse data that has none. */
-const fileName = (mediaType: string): string => `document.${mediaType.slice(mediaType.lastIndexOf("/") + 1)}`

@@ -8,18 +8,19 @@
  */
 import { unreachable } from "../../../actors/unreachable.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type {
-  AssistantPart,
-  DataSource,
-  DocumentPart,
-  FinishReason,
-  ImagePart,
-  Seal,
-  TextPart,
-  ToolResultPart,
-  Turn,
-  Usage,
-  UserPart,
+import {
+  type AssistantPart,
+  type DataSource,
+  type DocumentPart,
+  fileName,
+  type FinishReason,
+  type ImagePart,
+  type Seal,
+  type TextPart,
+  type ToolResultPart,
+  type Turn,
+  type Usage,
+  type UserPart,
 } from "../../language/prompt.ts"
 import type { AnswerView } from "../format.ts"
 import type { ToolNames } from "../shared/tools.ts"
@@ -277,9 +278,7 @@ function documentPart({ source, name }: DocumentPart): JsonObject {
   if (source.kind === "text")
     return { type: "input_text", text: name === undefined ? source.text : `${name}\n\n${source.text}` }
   if (source.kind === "url") return { type: "input_file", file_url: source.url }
-  // Data without a name is refused.
-  const filename = name ?? `document.${source.mediaType.split("/").at(-1) ?? "bin"}`
-  return { type: "input_file", filename, file_data: dataUrl(source) }
+  return { type: "input_file", filename: fileName(name, source.mediaType), file_data: dataUrl(source) }
 }
 
 // `data:` URLs with base64 in them (RFC 2397), which is how this format carries images and files inline.

@@ -77,6 +77,31 @@ const conversations: readonly (readonly [fact: string, says: Partial<Prompt>, me
     ],
   ],
   [
+    "a detail that chat does not have is left out",
+    { turns: [user({ ...png, detail: "original" })] },
+    [{ role: "user", content: [pngPart] }],
+  ],
+  [
+    "a document's title becomes the name of a file",
+    {
+      turns: [
+        user({
+          type: "document",
+          source: { kind: "data", mediaType: "application/pdf", base64: "AA" },
+          name: "Quarterly report",
+        }),
+      ],
+    },
+    [
+      {
+        role: "user",
+        content: [
+          { type: "file", file: { filename: "Quarterly report.pdf", file_data: "data:application/pdf;base64,AA" } },
+        ],
+      },
+    ],
+  ],
+  [
     "documents of data are files with a name, those of text are text",
     {
       turns: [

@@ -43,6 +43,25 @@ const written: readonly (readonly [fact: string, prompt: Partial<Prompt>, body: 
     { instructions: "A" },
   ],
   [
+    "a document's title becomes the name of a file",
+    gives(
+      { type: "document", source: { kind: "data", mediaType: "application/pdf", base64: "AA" }, name: "Q3 report 2.5" },
+      { type: "document", source: { kind: "data", mediaType: "text/plain", base64: "AA" }, name: undefined },
+    ),
+    {
+      input: [
+        {
+          type: "message",
+          role: "user",
+          content: [
+            { type: "input_file", filename: "Q3 report 2.5.pdf", file_data: "data:application/pdf;base64,AA" },
+            { type: "input_file", filename: "document.txt", file_data: "data:text/plain;base64,AA" },
+          ],
+        },
+      ],
+    },
+  ],
+  [
     "instructions alone are the input, which may not be empty",
     { instructions: [{ type: "text", text: "A" }], turns: [] },
     { input: [{ type: "message", role: "developer", content: [{ type: "input_text", text: "A" }] }] },
