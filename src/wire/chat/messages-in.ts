@@ -53,7 +53,7 @@ export function readConversation(messages: readonly JsonObject[]): Conversation 
     }
     results = []
     if (role === "user") {
-      const parts = readContent(message.content, field)
+      const parts = readContent(markedContent(message), field)
       if (parts instanceof Failure) return parts
       turns.push({ role, parts })
     } else if (role === "assistant") {
@@ -62,7 +62,7 @@ export function readConversation(messages: readonly JsonObject[]): Conversation 
       if (present(message.function_call)) functionCall = `call_${index}`
       if (parts.length > 0) turns.push({ role, parts })
     } else {
-      const texts = readTexts(message.content, field)
+      const texts = readTexts(markedContent(message), field)
       if (texts instanceof Failure) return texts
       if (turns.length === 0) for (const text of texts) instructions.push(text)
       else if (texts.length > 0) turns.push({ role: "system", parts: texts })
@@ -78,11 +78,11 @@ function readResult(message: JsonObject, callId: JsonObject[string], field: stri
       : misshapen(`'${field}' answers a function that no message before it calls.`)
   const parts = readContent(message.content, field)
   if (parts instanceof Failure) return parts
-  return { type: "tool-result", callId, parts, isError: false }
+  return { type: "tool-result", callId, parts, isError: false, cache: cacheMark(message) }
 }
 
 function readAssistant(message: JsonObject, field: string, functionCallId: string): AssistantPart[] | Failure {
-  const said = readSaid(message.content, field)
+  const said = readSaid(markedContent(message), field)
   if (said instanceof Failure) return said
   const calls = readObjects(message.tool_calls, `${field}.tool_calls`)
   if (calls instanceof Failure) return calls
@@ -145,8 +145,7 @@ function readEach<Part extends ContentPart | RefusalPart>(
   field: string,
   readOne: (part: JsonObject, field: string) => Part | Failure,
 ): Part[] | Failure {
-  const texts = typeof content === "string" ? [{ type: "text", text: content }] : content
-  const parts = readParts(texts, `${field}.content`)
+  const parts = readParts(asParts(content), `${field}.content`)
   if (parts instanceof Failure) return parts
   const found: Part[] = []
   for (const [index, part] of parts.entries()) {
@@ -155,6 +154,17 @@ function readEach<Part extends ContentPart | RefusalPart>(
     if (!("text" in one) || one.text !== "") found.push(one)
   }
   return found
+}
+
+const asParts = (content: Json | undefined): Json | undefined =>
+  typeof content === "string" ? [{ type: "text", text: content }] : content
+
+/** SDKs write a cache mark beside a content that is a string, where it has no part to stand on: it is that of the last part. */
+function markedContent({ content, cache_control: mark }: JsonObject): Json | undefined {
+  const parts = asParts(content)
+  const last = Array.isArray(parts) ? parts.at(-1) : undefined
+  if (!present(mark) || !Array.isArray(parts) || !isObject(last)) return content
+  return [...parts.slice(0, -1), { cache_control: mark, ...last }]
 }
 
 function readPart(part: JsonObject, field: string): ContentPart | Failure {

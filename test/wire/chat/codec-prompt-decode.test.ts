@@ -6,6 +6,7 @@ import { decoded, emptyPrompt, refusal } from "./ask.ts"
 const hi = { role: "user", content: "Hi" }
 const text = (text: string) => ({ type: "text", text }) as const
 const say = (...messages: JsonObject[]): JsonObject => ({ messages })
+const ephemeral = { type: "ephemeral" }
 const weather = { type: "function", function: { name: "weather" } }
 const weatherTool = {
   type: "function",
@@ -94,6 +95,34 @@ const understood: readonly (readonly [fact: string, body: JsonObject, says: Part
       "cache marks are kept",
       say({ role: "system", content: [{ ...text("s"), cache_control: { type: "ephemeral", ttl: "1h" } }] }, hi),
       { instructions: [{ ...text("s"), cache: { ttl: "5m" } }] },
+    ],
+    [
+      "cache marks of messages are those of their last part, or of the result",
+      say(
+        { role: "system", content: "s", cache_control: ephemeral },
+        { role: "user", content: [text("a"), text("b")], cache_control: ephemeral },
+        { role: "assistant", content: "c", tool_calls: [call("{}")], cache_control: ephemeral },
+        { role: "tool", tool_call_id: "c1", content: "sunny", cache_control: ephemeral },
+      ),
+      {
+        instructions: [{ ...text("s"), cache: { ttl: undefined } }],
+        turns: [
+          { role: "user", parts: [text("a"), { ...text("b"), cache: { ttl: undefined } }] },
+          { role: "assistant", parts: [{ ...text("c"), cache: { ttl: undefined } }, called("{}")] },
+          {
+            role: "user",
+            parts: [
+              {
+                type: "tool-result",
+                callId: "c1",
+                parts: [text("sunny")],
+                isError: false,
+                cache: { ttl: undefined },
+              },
+            ],
+          },
+        ],
+      },
     ],
     [
       "a tool call with null content, and a run of results as one turn",
