@@ -14,7 +14,7 @@ export interface FailureDetail {
   readonly stream?: StreamCode
   /** Further response headers, such as `Allow` or the key's rate headers. */
   readonly headers?: Readonly<Record<string, string>>
-  /** The operator is at fault, and is to be told. */
+  /** It is the operator's to mend, such as a key or a quota at a backend, and raises an alert. */
   readonly alert?: boolean
 }
 

@@ -209,7 +209,7 @@ export const TELL_MINUTES = 24 * 60
 
 /**
  * Part of a `with`: mail that tells the owners of a query's accounts, in the statement that makes the change, so that none goes untold.
- * A statement that may be sent again finds none the second time.
+ * Where the statement may be sent again, the query must find no account the second time.
  */
 export const tellOwners = (sql: Sql, kind: TellKind | ReturnType<Sql>, accountIds: ReturnType<Sql>) => sql`
   insert into account_mails (account_id, kind, email, expires_at)

@@ -149,7 +149,7 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
             order by o.account_id limit 1)
           from waiting q where q.account_id is not null
         ), first as materialized (
-          -- The one that somebody has in hand was the first, and stays it.
+          -- An event that is being posted was due first, and is still: its account has no other until it is done.
           select f.id, w.failing_since is not null as ailing
           from waiting q join webhooks w on w.account_id = q.account_id and w.disabled_at is null
             join accounts a on a.id = q.account_id and a.deleted_at is null

@@ -220,6 +220,9 @@ export const Switch = ({ label, checked, onChange, disabled = false }: SwitchPro
   </label>
 )
 
+/** Whether the server takes it as a new password: it counts code points, so that an emoji counts once. */
+export const isNewPassword = (text: string): boolean => /^[^]{10,256}$/u.test(text)
+
 export interface Credentials {
   readonly email: string
   readonly password: string

@@ -6,7 +6,7 @@ import { aboutQuery, useChange } from "../../api/queries.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
 import { Button, ButtonLink, ContactLink } from "../../components/button.tsx"
 import { ErrorState } from "../../components/feedback.tsx"
-import { formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
+import { formText, isNewPassword, PasswordField, Refusal, TextField } from "../../components/form.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { useSession } from "../../shell/session.tsx"
 
@@ -84,7 +84,7 @@ export function ResetPage() {
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     const password = formText(new FormData(event.currentTarget), "password")
-    const isShort = !/^[^]{10,256}$/u.test(password)
+    const isShort = !isNewPassword(password)
     setTooShort(isShort)
     if (!isShort) reset.mutate(password)
   }

@@ -8,14 +8,11 @@ import { api, ApiFailure, unwrap } from "../../api/client.ts"
 import { aboutQuery, useChange, lookAt } from "../../api/queries.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
-import { AuthForm, type Credentials, Refusal } from "../../components/form.tsx"
+import { AuthForm, type Credentials, isNewPassword, Refusal } from "../../components/form.tsx"
 import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
 import { leaveFor, useSession } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
 import { LegalList } from "../../shell/appearance.tsx"
-
-/** As the server counts: code points, so that an emoji counts once. */
-const PASSWORD = /^[^]{10,256}$/u
 
 export default function SignUpPage() {
   const text = useSignUpText()
@@ -39,7 +36,7 @@ export default function SignUpPage() {
     onError: () => void client.invalidateQueries(aboutQuery),
   })
   const submit = (credentials: Credentials) => {
-    const isShort = !PASSWORD.test(credentials.password)
+    const isShort = !isNewPassword(credentials.password)
     setTooShort(isShort)
     if (!isShort) signUp.mutate({ ...credentials, shown: version })
   }
@@ -110,8 +107,10 @@ const useSignUpText = texts({
   },
 })
 
-/** The link's token is in the fragment, which is never sent with the page's address. */
-/** An invitation's link: who invites to what, and accepting it with the account of the invited address. */
+/**
+ * An invitation's link: who invites to what, and accepting it with the account of the invited address. Its token is in the fragment, which is
+ * never sent with the page's address.
+ */
 export function JoinPage() {
   const text = useText()
   const [token] = useState(() => location.hash.slice(1))

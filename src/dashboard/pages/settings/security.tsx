@@ -6,16 +6,13 @@ import { accountQuery, useChange } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
-import { PasswordField } from "../../components/form.tsx"
+import { isNewPassword, PasswordField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useAccount, useSession } from "../../shell/session.tsx"
 import { deviceOf } from "../../api/browser.ts"
 import { useSettingsText } from "./text.ts"
-
-/** As the server counts: code points, so that an emoji counts once. */
-const NEW_PASSWORD = /^[^]{10,256}$/u
 
 /**
  * Changes the password. The server ends every session, this one too, so that a stranger is signed out. The page signs in again
@@ -49,7 +46,7 @@ export function PasswordChange() {
   const wrong = passwordError(change.error)
   const submit = (event: FormEvent) => {
     event.preventDefault()
-    const isShort = !NEW_PASSWORD.test(replacement)
+    const isShort = !isNewPassword(replacement)
     setTooShort(isShort)
     if (!isShort && !change.isPending) change.mutate()
   }
