@@ -181,6 +181,8 @@ test("a backup is of the server that takes writes, and is restored there, wherev
   // The old one lives on: nobody has fenced it.
   await one.replicate(false)
   await two.promote()
+  // Until it is left, the old one is written to, and a customer of whom half is written there is none.
+  await Bun.sleep(FOUND_WITHIN_MS)
   await untilServed(gateway, before)
   await gateway.customer(50_000)
   const DATABASE_URL = bothOf(one, two)
