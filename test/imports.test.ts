@@ -55,6 +55,8 @@ interface Import {
   readonly to: string
   /** Types alone: nothing is left of it at run time. */
   readonly erased: boolean
+  /** Loaded when it is wanted, and not with the file. */
+  readonly dynamic?: true
 }
 
 function importsOf(from: string, text: string): Import[] {
@@ -71,11 +73,12 @@ function importsOf(from: string, text: string): Import[] {
     ...module.dynamicImports.map(({ moduleRequest }) => ({
       name: text.slice(moduleRequest.start, moduleRequest.end).replace(/^["'`]|["'`]$/g, ""),
       erased: false,
+      dynamic: true as const,
     })),
   ]
   return named
     .filter(({ name }) => name.startsWith("."))
-    .map(({ name, erased }) => ({ from, to: join(from, "..", name), erased }))
+    .map(({ name, ...rest }) => ({ from, to: join(from, "..", name), ...rest }))
     .filter(({ to }) => /^(actors|src|test|bench)\//.test(to))
 }
 
@@ -152,4 +155,18 @@ test("no files import each other in a circle", () => {
     return undefined
   }
   for (const file of files) expect(circleFrom(file, [])).toBeUndefined()
+})
+
+test("no command loads the gateway, but the one that starts it and when it does", () => {
+  const loaded = new Set(["src/main.ts"])
+  for (const file of loaded)
+    for (const { from, to, erased, dynamic } of imports)
+      if (from === file && !erased && dynamic === undefined) loaded.add(to)
+  expect(loaded.size).toBeGreaterThan(100)
+  expect([...loaded].filter((file) => roomOf(file) === "src/server")).toEqual([])
+  expect(
+    imports.some(
+      ({ from, to, dynamic }) => dynamic === true && from === "src/command/serve.ts" && roomOf(to) === "src/server",
+    ),
+  ).toBe(true)
 })

@@ -12,7 +12,7 @@ import { logToStandardOutput } from "../log.ts"
 import { ensureRuntimeSettings, logStrayErrors, ownCommand, serviceManager, stopSignals } from "../own-process.ts"
 import { wholeRupiah } from "../payments/provider.ts"
 import { total } from "../payments/top-ups.ts"
-import { type Server, startServer } from "../server/server.ts"
+import type { Server } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { unbound } from "../store/key-rows.ts"
 import { type Backend, configuredBackends, secretSourceName, secretSourceNames } from "../upstream/providers.ts"
@@ -77,6 +77,8 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     backends = new Map(providers.map(simulated))
   }
   const { log, drained } = logToStandardOutput(config.LOG_LEVEL)
+  // Most of the code, which no other command needs, and neither does a supervisor.
+  const { startServer } = await import("../server/server.ts")
   const starting = startServer({
     config,
     log,

@@ -5,7 +5,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { CommandUnknownOpts } from "@commander-js/extra-typings"
 import { program } from "../../src/command/program.ts"
-import { loket as loketHere } from "./loket.ts"
+import { loket as loketHere } from "../command/loket.ts"
 
 const root = join(import.meta.dir, "../..")
 /** An ordinary terminal has so many lines. */
