@@ -123,6 +123,41 @@ test("the account's ceiling and its factor are kept; one that was set elsewhere 
   expect(await breakerOf(person)).toMatchObject({ ceiling_micro: null, factor: null })
 })
 
+test("what another member sets while a breaker's form is open stays", async () => {
+  const person = await world.gateway.person(100_000)
+  const { id } = await world.gateway.key(person, { name: "Shop" })
+  const set = (path: string, settings: object) =>
+    world.gateway.dashboard(person, path, { method: "PUT", body: JSON.stringify(settings) })
+  await set(`/keys/${id}/breaker`, { ceiling_micro: 1_000_000_000 })
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Spending breaker" })
+  await card.getByText("20× the usual").click()
+  await set("/account/breaker", { ceiling_micro: 5_000_000_000, action: "stop", pause_minutes: 15, factor: 5 })
+  await card.getByRole("button", { name: "Save" }).click()
+  await visit.page.getByText("Breaker saved").waitFor()
+  expect(await breakerOf(person)).toMatchObject({
+    ceiling_micro: 5_000_000_000,
+    action: "stop",
+    pause_minutes: 15,
+    factor: 20,
+  })
+  await visit.open("/keys")
+  await visit.openKey("Shop")
+  await visit.page.getByRole("button", { name: "Breaker" }).click()
+  const dialog = visit.page.getByRole("dialog", { name: "Breaker of Shop" })
+  await dialog.getByLabel("At most within 10 minutes").fill("2,000")
+  await set(`/keys/${id}/breaker`, { ceiling_micro: 1_000_000_000, action: "stop", pause_minutes: 60 })
+  // The page hears of it.
+  await dialog.getByRole("radio", { name: "1 hour" }).and(dialog.locator(":checked")).waitFor()
+  await dialog.getByRole("button", { name: "Save" }).click()
+  await dialog.waitFor({ state: "detached" })
+  const keys = (await (await world.gateway.dashboard(person, "/keys")).json()) as { data: object[] }
+  expect(keys.data).toMatchObject([
+    { breaker_ceiling_micro: 2_000_000_000, breaker_action: "stop", breaker_pause_minutes: 60 },
+  ])
+})
+
 test("a warning comes to an open page, and goes when it is dismissed", async () => {
   const { gateway } = world
   const person = await gateway.person(100_000)

@@ -182,6 +182,33 @@ test("alerts of budgets are turned on and off, without a balance limit too", asy
   expect(await accountOf(person)).toMatchObject({ budget_mails: false })
 })
 
+test("what another member sets while a form is open stays, and is shown", async () => {
+  const person = await world.gateway.person(1_000_000)
+  const set = (change: object) =>
+    world.gateway.dashboard(person, "/account", { method: "PATCH", body: JSON.stringify(change) })
+  await set({ low_balance_email: "one@example.com", low_balance_threshold_micro: 10_000_000_000, budget_mails: true })
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const alerts = visit.page.getByRole("region", { name: "Alerts by e-mail" })
+  const buyer = visit.page.getByRole("region", { name: "Buyer's details" })
+  await alerts.getByLabel("Send to").fill("two@example.com")
+  await buyer.getByLabel("Name or company").fill("PT Maju")
+  await set({ low_balance_threshold_micro: 50_000_000_000, budget_mails: false, buyer_npwp: "012345678901000" })
+  await alerts.getByRole("button", { name: "Save" }).click()
+  await buyer.getByRole("button", { name: "Save" }).click()
+  await visit.page.getByText("Buyer's details saved").waitFor()
+  expect(await accountOf(person)).toMatchObject({
+    low_balance_email: "two@example.com",
+    low_balance_threshold_micro: 50_000_000_000,
+    budget_mails: false,
+    buyer_name: "PT Maju",
+    buyer_npwp: "012345678901000",
+  })
+  expect(await alerts.getByLabel("Balance limit").inputValue()).toBe("50,000")
+  expect(await alerts.getByRole("checkbox").isChecked()).toBe(false)
+  expect(await buyer.getByLabel("Tax number (NPWP)").inputValue()).toBe("012345678901000")
+})
+
 test("a webhook is made with a secret that is shown once, tested, rotated and deleted", async () => {
   const person = await world.gateway.person(1_000_000)
   await using visit = await world.visit({ person })

@@ -4,7 +4,7 @@
  * `price-changes`.
  */
 import { queryOptions, useMutation, type UseMutationOptions, type UseMutationResult } from "@tanstack/react-query"
-import { useCallback, useRef } from "react"
+import { useCallback, useRef, useState } from "react"
 import { api, isElsewhere, unwrap } from "./client.ts"
 
 /** The session is about this account from now on; null is one's own. */
@@ -142,6 +142,26 @@ export const priceChangesQuery = queryOptions({
   staleTime: 60_000,
   refetchInterval: ({ state }) => untilNext(state.data?.map(({ effective_at: at }) => at) ?? []),
 })
+
+/** A form over something that others may change meanwhile. */
+interface Edits<Draft> {
+  /** What the fields show: what was typed, and else what is there now. */
+  readonly draft: Draft
+  /** What was typed. Nothing else is to be sent. */
+  readonly edits: Partial<Draft>
+  readonly edit: (change: Partial<Draft>) => void
+  readonly forget: () => void
+}
+
+export function useEdits<Draft extends object>(current: Draft): Edits<Draft> {
+  const [edits, setEdits] = useState<Partial<Draft>>({})
+  return {
+    draft: { ...current, ...edits },
+    edits,
+    edit: (change) => setEdits({ ...edits, ...change }),
+    forget: () => setEdits({}),
+  }
+}
 
 /** The one way in which a page changes something. Queries stand beside their pages. */
 

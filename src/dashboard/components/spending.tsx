@@ -142,7 +142,7 @@ interface BreakerFieldsProps {
   readonly draft: BreakerDraft
   /** It was submitted, and is no amount. */
   readonly wrong: boolean
-  readonly onChange: (draft: BreakerDraft) => void
+  readonly onChange: (change: Partial<BreakerDraft>) => void
 }
 
 export function BreakerFields({ draft, wrong, onChange }: BreakerFieldsProps) {
@@ -161,7 +161,7 @@ export function BreakerFields({ draft, wrong, onChange }: BreakerFieldsProps) {
         autoComplete="off"
         maxLength={24}
         value={draft.ceiling}
-        onChange={({ target }) => onChange({ ...draft, ceiling: target.value })}
+        onChange={({ target }) => onChange({ ceiling: target.value })}
       />
       {draft.ceiling.trim() !== "" && (
         <Choice
@@ -170,7 +170,7 @@ export function BreakerFields({ draft, wrong, onChange }: BreakerFieldsProps) {
           values={ACTIONS}
           chosen={draft.action}
           nameOf={(action) => text.actions[action]}
-          onChoose={(action) => onChange({ ...draft, action })}
+          onChoose={(action) => onChange({ action })}
         />
       )}
       {draft.ceiling.trim() !== "" && draft.action === "stop" && (
@@ -179,7 +179,7 @@ export function BreakerFields({ draft, wrong, onChange }: BreakerFieldsProps) {
           values={pauses}
           chosen={draft.pause}
           nameOf={(pause) => (isKnown(pause) ? text.pauses[pause] : text.pauseOther(pause))}
-          onChoose={(pause) => onChange({ ...draft, pause })}
+          onChoose={(pause) => onChange({ pause })}
         />
       )}
     </>

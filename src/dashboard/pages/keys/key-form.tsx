@@ -139,7 +139,11 @@ function KeyDialog({ initial, breaker, onSubmit, ...dialog }: KeyDialogProps) {
     <FormDialog {...dialog} onSubmit={submit}>
       <KeyFields draft={draft} wrong={wrong} onChange={setDraft} />
       {ceiling !== undefined && (
-        <BreakerFields draft={ceiling} wrong={tried && stop === undefined} onChange={setCeiling} />
+        <BreakerFields
+          draft={ceiling}
+          wrong={tried && stop === undefined}
+          onChange={(change) => setCeiling({ ...ceiling, ...change })}
+        />
       )}
       <BindingFields
         draft={draft}

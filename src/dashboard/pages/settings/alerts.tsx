@@ -4,15 +4,14 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
-import { aboutQuery, accountQuery, type Breaker, breakerQuery, useChange } from "../../api/queries.ts"
-import { breakerDraft, BreakerFields, readBreaker, useBreakerText } from "../../components/spending.tsx"
+import { aboutQuery, accountQuery, useChange, useEdits } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
-import { ErrorState, Skeleton, useToasts } from "../../components/feedback.tsx"
-import { Choice, TextField, Field } from "../../components/form.tsx"
+import { ErrorState, useToasts } from "../../components/feedback.tsx"
+import { Field, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useLanguage, useLanguageChange, texts } from "../../i18n/language.tsx"
-import { amountIn, amountsIn, amountText, parseRupiah } from "../../i18n/figures.ts"
+import { amountIn, amountText, parseRupiah } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useSettingsText } from "./text.ts"
 
@@ -29,21 +28,24 @@ export function EmailAlerts() {
   const { low_balance_email: email, low_balance_threshold_micro: threshold } = account
   const about = useQuery(aboutQuery)
   const isOn = email !== null && (threshold !== null || account.budget_mails)
-  const [address, setAddress] = useState(email ?? account.email)
-  const [typed, setTyped] = useState(() =>
-    isOn && threshold === null ? "" : amountText(threshold ?? FIRST_MICRO, language),
-  )
-  useLanguageChange((was) => setTyped(amountIn(language, typed, was)))
-  const [budgets, setBudgets] = useState(isOn ? account.budget_mails : true)
+  const { draft, edits, edit, forget } = useEdits({
+    address: email ?? account.email,
+    threshold: isOn && threshold === null ? "" : amountText(threshold ?? FIRST_MICRO, language),
+    budgets: isOn ? account.budget_mails : true,
+  })
+  useLanguageChange((was) => {
+    if (edits.threshold !== undefined) edit({ threshold: amountIn(language, edits.threshold, was) })
+  })
   const [tried, setTried] = useState(false)
-  const isEmpty = typed.trim() === ""
-  const micro = parseRupiah(typed, language)
+  const isEmpty = draft.threshold.trim() === ""
+  const micro = parseRupiah(draft.threshold, language)
   const isAmount = isEmpty || (micro !== undefined && micro <= BigInt(Number.MAX_SAFE_INTEGER))
-  const isAddress = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/.test(address.trim())
+  const isAddress = /^[^\s@]+@[^\s@.]+(\.[^\s@.]+)+$/.test(draft.address.trim())
   const change = useChange({
     mutationFn: changeAccount,
     onSuccess: (changed) => {
       client.setQueryData(accountQuery.queryKey, changed)
+      forget()
       toasts.done(changed.low_balance_email === null ? text.turnedOff : text.saved)
     },
   })
@@ -51,10 +53,12 @@ export function EmailAlerts() {
     event.preventDefault()
     setTried(true)
     if (!isAmount || !isAddress || change.isPending) return
+    // Turned on, it is as it stands here.
+    const sent = isOn ? edits : draft
     change.mutate({
-      low_balance_email: address.trim(),
-      low_balance_threshold_micro: isEmpty ? null : Number(micro),
-      budget_mails: budgets,
+      ...(sent.address !== undefined && { low_balance_email: sent.address.trim() }),
+      ...(sent.threshold !== undefined && { low_balance_threshold_micro: isEmpty ? null : Number(micro) }),
+      ...(sent.budgets !== undefined && { budget_mails: sent.budgets }),
     })
   }
   return (
@@ -69,8 +73,8 @@ export function EmailAlerts() {
           type="email"
           autoComplete="email"
           maxLength={254}
-          value={address}
-          onChange={({ target }) => setAddress(target.value)}
+          value={draft.address}
+          onChange={({ target }) => edit({ address: target.value })}
         />
         <TextField
           label={text.threshold}
@@ -80,11 +84,11 @@ export function EmailAlerts() {
           inputMode="numeric"
           autoComplete="off"
           maxLength={24}
-          value={typed}
-          onChange={({ target }) => setTyped(target.value)}
+          value={draft.threshold}
+          onChange={({ target }) => edit({ threshold: target.value })}
         />
         <label className="check">
-          <input type="checkbox" checked={budgets} onChange={({ target }) => setBudgets(target.checked)} />
+          <input type="checkbox" checked={draft.budgets} onChange={({ target }) => edit({ budgets: target.checked })} />
           {text.budgetMails}
         </label>
         <div className="settings-actions">
@@ -111,78 +115,6 @@ export function EmailAlerts() {
   )
 }
 
-/** What all keys of the account together may spend within ten minutes, and when its owner is warned. */
-export function BreakerSettings() {
-  const text = useBreakerText()
-  const { data, error, refetch } = useQuery(breakerQuery)
-  const isOn = data !== undefined && (data.ceiling_micro !== null || data.factor !== null)
-  const sign = data && <Tag tone={isOn ? "good" : "neutral"}>{isOn ? text.on : text.off}</Tag>
-  return (
-    <Card title={text.title} action={sign}>
-      {data !== undefined ? (
-        <BreakerForm breaker={data} />
-      ) : error === null ? (
-        <Skeleton lines={4} />
-      ) : (
-        <ErrorState error={error} retry={refetch} />
-      )}
-    </Card>
-  )
-}
-
-const FACTORS = ["5", "10", "20", "none"] as const
-const isKnown = (factor: string): factor is (typeof FACTORS)[number] => FACTORS.some((known) => known === factor)
-
-function BreakerForm({ breaker }: { readonly breaker: Breaker }) {
-  const text = useBreakerText()
-  const { noMail } = useSettingsText()
-  const toasts = useToasts()
-  const client = useQueryClient()
-  const { language } = useLanguage()
-  const about = useQuery(aboutQuery)
-  const [draft, setDraft] = useState(() => breakerDraft(breaker, language))
-  useLanguageChange((was) => setDraft(amountsIn(language, draft, was, ["ceiling"])))
-  const [factor, setFactor] = useState(breaker.factor === null ? "none" : String(breaker.factor))
-  const [tried, setTried] = useState(false)
-  const settings = readBreaker(draft, language)
-  const change = useChange({
-    mutationFn: (body: NonNullable<typeof settings>) =>
-      unwrap(api.account.breaker.put({ ...body, factor: factor === "none" ? null : Number(factor) })),
-    onSuccess: (changed) => {
-      client.setQueryData(breakerQuery.queryKey, changed)
-      toasts.done(text.saved)
-    },
-  })
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
-    setTried(true)
-    if (settings !== undefined && !change.isPending) change.mutate(settings)
-  }
-  // One that was set through the API stays a choice.
-  const factors = isKnown(factor) ? FACTORS : [factor, ...FACTORS]
-  return (
-    <form className="settings-form" onSubmit={submit} noValidate>
-      <p className="settings-intro">{text.intro}</p>
-      {about.data?.sends_mail === false && <p className="settings-warning">{noMail}</p>}
-      {change.error !== null && <ErrorState error={change.error} />}
-      <Choice
-        label={text.factor}
-        hint={text.factorHint}
-        values={factors}
-        chosen={factor}
-        nameOf={(value) => (isKnown(value) ? text.factors[value] : text.factorOther(value))}
-        onChoose={setFactor}
-      />
-      <BreakerFields draft={draft} wrong={tried && settings === undefined} onChange={setDraft} />
-      <div className="settings-actions">
-        <Button type="submit" busy={change.isPending}>
-          {text.save}
-        </Button>
-      </div>
-    </form>
-  )
-}
-
 /** As the server takes it. */
 const NPWP = /^(?:\d{15,16}|\d{2}\.\d{3}\.\d{3}\.\d-\d{3}\.\d{3})$/
 const LINES = 6
@@ -196,20 +128,24 @@ export function Buyer() {
   const toasts = useToasts()
   const client = useQueryClient()
   const account = useAccount()
-  const [name, setName] = useState(account.buyer_name ?? "")
-  const [address, setAddress] = useState(account.buyer_address ?? "")
-  const [npwp, setNpwp] = useState(account.buyer_npwp ?? "")
+  const { draft, edits, edit, forget } = useEdits({
+    name: account.buyer_name ?? "",
+    address: account.buyer_address ?? "",
+    npwp: account.buyer_npwp ?? "",
+  })
   const [tried, setTried] = useState(false)
-  const lines = address
+  const lines = draft.address
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "")
-  const isNpwp = npwp.trim() === "" || NPWP.test(npwp.trim())
+  const npwp = draft.npwp.trim()
+  const isNpwp = npwp === "" || NPWP.test(npwp)
   const isAddress = lines.length <= LINES
   const change = useChange({
     mutationFn: changeAccount,
     onSuccess: (changed) => {
       client.setQueryData(accountQuery.queryKey, changed)
+      forget()
       toasts.done(text.saved)
     },
   })
@@ -218,9 +154,9 @@ export function Buyer() {
     setTried(true)
     if (!isNpwp || !isAddress || change.isPending) return
     change.mutate({
-      buyer_name: typedOrNull(name.trim()),
-      buyer_address: typedOrNull(lines.join("\n")),
-      buyer_npwp: typedOrNull(npwp.trim()),
+      ...(edits.name !== undefined && { buyer_name: typedOrNull(edits.name.trim()) }),
+      ...(edits.address !== undefined && { buyer_address: typedOrNull(lines.join("\n")) }),
+      ...(edits.npwp !== undefined && { buyer_npwp: typedOrNull(npwp) }),
     })
   }
   return (
@@ -233,8 +169,8 @@ export function Buyer() {
           hint={text.nameHint}
           autoComplete="organization"
           maxLength={200}
-          value={name}
-          onChange={({ target }) => setName(target.value)}
+          value={draft.name}
+          onChange={({ target }) => edit({ name: target.value })}
         />
         <Field label={text.address} error={tried && !isAddress ? text.addressWrong : undefined}>
           {(attributes) => (
@@ -244,8 +180,8 @@ export function Buyer() {
                 rows={3}
                 autoComplete="street-address"
                 maxLength={500}
-                value={address}
-                onChange={({ target }) => setAddress(target.value)}
+                value={draft.address}
+                onChange={({ target }) => edit({ address: target.value })}
               />
             </span>
           )}
@@ -257,8 +193,8 @@ export function Buyer() {
           inputMode="numeric"
           autoComplete="off"
           maxLength={20}
-          value={npwp}
-          onChange={({ target }) => setNpwp(target.value)}
+          value={draft.npwp}
+          onChange={({ target }) => edit({ npwp: target.value })}
         />
         <div className="settings-actions">
           <Button type="submit" busy={change.isPending}>

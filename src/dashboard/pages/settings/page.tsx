@@ -14,8 +14,9 @@ import { Card, Facts, Page } from "../../components/layout.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { LegalLinks, LanguageSwitch, ThemeSwitch } from "../../shell/appearance.tsx"
 import { useAccount, useIsOwn, useMay, useSession } from "../../shell/session.tsx"
+import { AccountBreaker } from "../keys/breaker.tsx"
 import { Activity } from "./activity.tsx"
-import { BreakerSettings, changeAccount, EmailAlerts, Buyer } from "./alerts.tsx"
+import { changeAccount, EmailAlerts, Buyer } from "./alerts.tsx"
 import { describeZone, timeZonesWith, zoneMatches, zoneName } from "../../api/browser.ts"
 import { MembersCard } from "./members.tsx"
 import { Memberships } from "./memberships.tsx"
@@ -79,7 +80,7 @@ export default function SettingsPage() {
           </>
         )}
         {may("pay") && <EmailAlerts />}
-        {may("guard") && <BreakerSettings />}
+        {may("guard") && <AccountBreaker />}
         {may("pay") && <Buyer />}
         {isOwn && <DataExport />}
       </div>
