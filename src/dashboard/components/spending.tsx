@@ -46,7 +46,7 @@ export const useBreakerText = texts({
     factors: { "5": "5× biasanya", "10": "10× biasanya", "20": "20× biasanya", none: "Jangan" },
     factorOther: (factor: string) => `${factor}× biasanya`,
     factorHint:
-      "Yang biasa adalah rata-rata jam yang sama pada empat minggu terakhir. Di bawah Rp 10.000 tidak pernah diperingatkan.",
+      "Yang biasa adalah rata-rata jam yang sama pada empat minggu terakhir. Di bawah Rp\u00a010.000 tidak pernah diperingatkan.",
     save: "Simpan",
     saved: "Pengaman disimpan",
     unusualKey: (name: string, spent: string) => `Kunci ${name} memakai ${spent} dalam 10 menit`,
@@ -93,7 +93,7 @@ export const useBreakerText = texts({
     factors: { "5": "5× the usual", "10": "10× the usual", "20": "20× the usual", none: "Never" },
     factorOther: (factor: string) => `${factor}× the usual`,
     factorHint:
-      "The usual is the mean of the same hour in the last four weeks. Less than Rp 10,000 is never warned of.",
+      "The usual is the mean of the same hour in the last four weeks. Less than Rp\u00a010,000 is never warned of.",
     save: "Save",
     saved: "Breaker saved",
     unusualKey: (name: string, spent: string) => `The key ${name} has spent ${spent} within 10 minutes`,

@@ -77,7 +77,7 @@ function SignUpError({ error }: { readonly error: Error }) {
 const useSignUpText = texts({
   id: {
     title: "Buat akun",
-    intro: "Tanpa langganan. Isi saldo mulai Rp 10.000, saldo tidak pernah hangus.",
+    intro: "Tanpa langganan. Isi saldo mulai Rp\u00a010.000, saldo tidak pernah hangus.",
     email: "Alamat e-mail",
     password: "Kata sandi",
     passwordHint:
@@ -93,7 +93,7 @@ const useSignUpText = texts({
   },
   en: {
     title: "Create an account",
-    intro: "No subscription. Top up from Rp 10,000; your balance never expires.",
+    intro: "No subscription. Top up from Rp\u00a010,000; your balance never expires.",
     email: "E-mail address",
     password: "Password",
     passwordHint: "At least 10 characters. A few words that you remember are stronger than one that is hard to type.",

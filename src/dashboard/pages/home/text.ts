@@ -30,7 +30,7 @@ export const useHomeText = texts({
     firstSteps: "Langkah pertama",
     steps: {
       topUp: "Isi saldo",
-      topUpHint: "Dengan QRIS, mulai Rp 10.000.",
+      topUpHint: "Dengan QRIS, mulai Rp\u00a010.000.",
       key: "Buat kunci API",
       keyHint: "Satu kunci untuk setiap aplikasi; masing-masing boleh dibatasi.",
       call: "Panggil model pertama Anda",
@@ -67,7 +67,7 @@ export const useHomeText = texts({
     firstSteps: "First steps",
     steps: {
       topUp: "Top up your balance",
-      topUpHint: "With QRIS, from Rp 10,000.",
+      topUpHint: "With QRIS, from Rp\u00a010,000.",
       key: "Create an API key",
       keyHint: "One for each of your applications; each may have limits of its own.",
       call: "Make your first call",
