@@ -55,6 +55,7 @@ export async function copyWhole(
   const into = target.sql
   await begin(from, "begin isolation level repeatable read, read only")
   const tables = inOrder(await references(from), await tableNames(from))
+  const parents = await parentColumns(from)
   const sums = await sumsOf(from, tables, (table) => copied(`counting ${table}`))
   await begin(into, "begin")
   await sameColumns(from, into)
@@ -63,7 +64,8 @@ export async function copyWhole(
   await into.unsafe(`truncate ${tables.map(quoted).join(", ")}`)
   for (const table of tables) {
     const all = sums.get(table)?.rows ?? 0n
-    await copyTable(from, into, table, (rows) => copied(`${table}: ${rows} of ${all} rows`))
+    const parent = parents.get(table)
+    await copyTable(from, into, { table, parent }, (rows) => copied(`${table}: ${rows} of ${all} rows`))
   }
   await copySequences(from, into)
   for (const table of tables) await into.unsafe(`alter table ${quoted(table)} enable trigger user`)
@@ -113,6 +115,15 @@ const references = (sql: Sql) => sql<Reference[]>`
   join pg_class t on t.oid = c.conrelid join pg_class r on r.oid = c.confrelid
   where c.contype = 'f' and t.oid <> r.oid and t.relnamespace = 'public'::regnamespace`
 
+/** By the table whose rows refer to others of it: the column that does. Those that are referred to refer to none. */
+async function parentColumns(sql: Sql): Promise<ReadonlyMap<string, string>> {
+  const rows = await sql<{ table: string; column: string }[]>`
+    select t.relname::text as table, a.attname::text as column from pg_constraint c
+    join pg_class t on t.oid = c.conrelid join pg_attribute a on a.attrelid = t.oid and a.attnum = c.conkey[1]
+    where c.contype = 'f' and c.confrelid = t.oid and t.relnamespace = 'public'::regnamespace`
+  return new Map(rows.map(({ table, column }) => [table, column]))
+}
+
 /** What is referred to comes first. */
 function inOrder(all: readonly Reference[], tables: readonly string[]): string[] {
   const left = new Set(tables)
@@ -142,10 +153,17 @@ async function columnsOf(sql: Sql): Promise<Map<string, string>> {
   return new Map(rows.map((row) => [row.table, row.columns]))
 }
 
-async function copyTable(from: Sql, into: Sql, table: string, copied: (rows: bigint) => void): Promise<void> {
+interface Copied {
+  readonly table: string
+  /** Refers to another row of the table, which was perhaps written later. */
+  readonly parent: string | undefined
+}
+
+async function copyTable(from: Sql, into: Sql, { table, parent }: Copied, copied: (rows: bigint) => void) {
   const name = quoted(table)
+  const order = parent === undefined ? "" : ` order by ${quoted(parent)} nulls first`
   let rows = 0n
-  await from.unsafe(`declare whole no scroll cursor for select t::text as row from ${name} t`)
+  await from.unsafe(`declare whole no scroll cursor for select t::text as row from ${name} t${order}`)
   for (;;) {
     const batch = await from.unsafe<{ row: string }[]>(`fetch ${BATCH_ROWS} from whole`)
     if (batch.length === 0) break

@@ -52,6 +52,11 @@ test("to an embedded database and back to another server: the same rows, whose b
   await world.sql`insert into audit_log (request_id, action, subject, before, after, at)
     values ('cmd_1', 'a', 'b', 'null'::jsonb, null, '2026-01-02T03:04:05.678901Z')`
   await world.sql`insert into installation_secrets (name, secret) values ('test', ${new Uint8Array([0, 255, 92, 39])})`
+  // More children of a key than are copied at a time, before the key itself, which was changed after they were made.
+  const { accountId, keyId } = world.victim
+  await world.sql`insert into api_keys (id, account_id, name, key_hash, prefix, last4, parent_id)
+    select 'key_of_' || n, ${accountId}, 'child', sha256(('child ' || n)::bytea), 'sk-loket-chil', 'dren', ${keyId} from generate_series(1, 1500) n`
+  await world.sql`update api_keys set name = repeat('a class ', 40) where id = ${keyId}`
   mkdirSync(join(scratch, "here/withdrawals"), { recursive: true })
   writeFileSync(join(scratch, "here/withdrawals/req_1"), "withdrawn")
   const before = await rowsAt(world.url)
