@@ -52,7 +52,9 @@ export class WithdrawalFiles implements Withdrawals {
     const all: Settlement[] = []
     for (const name of (await this.#names()).filter((file) => this.#isOurs(file)).sort()) {
       const file = join(this.#directory, name)
-      const settlements = decode(await readFile(file, "utf8"))
+      const content = await readFile(file, "utf8").catch(ifGone)
+      if (content === undefined) continue
+      const settlements = decode(content)
       if (settlements === undefined) {
         this.#log.error("withdrawals not readable", { file })
         continue
@@ -133,6 +135,12 @@ export class WithdrawalFiles implements Withdrawals {
       )
     }
   }
+}
+
+/** Another process took it back meanwhile. */
+function ifGone(error: unknown): undefined {
+  if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+  throw error
 }
 
 const ENDING = ".json"

@@ -96,6 +96,17 @@ test("what is forgotten before it is written does not stay", async () => {
   await emptied(there.files)
 })
 
+test("what another process of the installation forgets meanwhile is in the database, and keeps nobody from starting", async () => {
+  using there = place()
+  const first = there.open()
+  const ids = Array.from({ length: 40 }, (_, n) => `req_${n}`)
+  for (const id of ids) await first.keep(withdrawn(id))
+  const reading = there.open().kept()
+  for (const id of ids) first.forget(id)
+  expect((await reading).length).toBeLessThan(ids.length)
+  await emptied(there.files)
+})
+
 test("a directory that does not exist has nothing, and is made when something is to be kept", async () => {
   using there = place()
   const path = join(there.directory, "data", "withdrawals")
