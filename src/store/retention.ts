@@ -126,7 +126,10 @@ const rules: Readonly<Record<string, Rule>> = {
         and email <> id || '@deleted.invalid' limit ${BATCH} for update skip locked) returning 1`,
 }
 
-/** What was removed, by the rule's name; undefined when another process has done it within the hour. */
+/**
+ * What was removed, by the rule's name; undefined when another process has done it within the hour. Throws what kept a rule from being
+ * carried out, when the others are.
+ */
 export async function removeOverdue(
   database: Database,
   times: RetentionTimes,
@@ -134,16 +137,27 @@ export async function removeOverdue(
   const waitS = await allowanceStore(database).take({ name: "retention", most: 1, seconds: ROUND_S })
   if (waitS !== undefined) return undefined
   const removed: Record<string, number> = {}
+  const failures: unknown[] = []
   for (const [name, rule] of Object.entries(rules)) {
-    let count = 0
-    for (let batch = 0; batch < BATCHES; batch++) {
-      const { length } = await database.run((sql) => rule(sql, times), { deadlineMs: 10_000, retry: true })
-      count += length
-      if (length < BATCH) break
+    try {
+      const count = await removeBy(database, (sql) => rule(sql, times))
+      if (count > 0) removed[name] = count
+    } catch (error) {
+      failures.push(error)
     }
-    if (count > 0) removed[name] = count
   }
+  if (failures.length > 0) throw failures[0]
   return removed
+}
+
+async function removeBy(database: Database, rule: (sql: Sql) => ReturnType<Sql>): Promise<number> {
+  let count = 0
+  for (let batch = 0; batch < BATCHES; batch++) {
+    const { length } = await database.run(rule, { deadlineMs: 10_000, retry: true })
+    count += length
+    if (length < BATCH) break
+  }
+  return count
 }
 
 /** The names of those that were made now: none where another process is at it. Throws where somebody reads all months just then. */
