@@ -44,14 +44,23 @@ export const allowanceStore = (database: Database): AllowanceStore => ({
   },
 })
 
+/**
+ * A window that begins later than this was counted by a clock that has been set back since. It counts no more: it would keep people out
+ * until the clock is where it was. A minute is allowed, because a statement that began later may have counted before this one.
+ */
+const AHEAD = "1 minute"
+
 /** Part of a `with`: takes one, where `from` has a row, and returns a row if there was one. */
-const takeOne = (sql: Sql, { name, most, seconds }: Allowance, from: ReturnType<Sql>) => sql`
-  insert into allowances as a (name, used, ends_at) select ${name}, 1, now() + make_interval(secs => ${seconds}) from ${from}
-  on conflict (name) do update set
-    used = case when a.ends_at > now() then a.used + 1 else 1 end,
-    ends_at = case when a.ends_at > now() then a.ends_at else excluded.ends_at end
-  where a.ends_at <= now() or a.used < ${most}
-  returning name`
+function takeOne(sql: Sql, { name, most, seconds }: Allowance, from: ReturnType<Sql>) {
+  const isUnderWay = sql`(a.ends_at > now() and a.ends_at < excluded.ends_at + ${AHEAD}::interval)`
+  return sql`
+    insert into allowances as a (name, used, ends_at) select ${name}, 1, now() + make_interval(secs => ${seconds}) from ${from}
+    on conflict (name) do update set
+      used = case when ${isUnderWay} then a.used + 1 else 1 end,
+      ends_at = case when ${isUnderWay} then a.ends_at else excluded.ends_at end
+    where not ${isUnderWay} or a.used < ${most}
+    returning name`
+}
 
 export interface SignUpLimits {
   readonly perHour: number
@@ -64,10 +73,15 @@ export interface SignUpStore {
   count(network: string, limits: SignUpLimits): Promise<number | undefined>
 }
 
+const isUnderWay = (sql: Sql, since: ReturnType<Sql>, lasts: string) =>
+  sql`(${since} > now() - ${lasts}::interval and ${since} < now() + ${AHEAD}::interval)`
+
 export const signUpStore = (database: Database): SignUpStore => ({
   async count(network, { perHour, perDay }) {
-    const [row] = await database.run(
-      (sql) => sql<{ wait_s: number | null }[]>`
+    const [row] = await database.run((sql) => {
+      const hour = isUnderWay(sql, sql`s.hour_began_at`, "1 hour")
+      const day = isUnderWay(sql, sql`s.day_began_at`, "1 day")
+      return sql<{ wait_s: number | null }[]>`
         with forgotten as (
           delete from sign_ups where network in (
             select network from sign_ups where day_began_at < now() - interval '1 day' and network <> ${network}
@@ -76,20 +90,19 @@ export const signUpStore = (database: Database): SignUpStore => ({
         ), counted as (
           insert into sign_ups as s (network) values (${network})
           on conflict (network) do update set
-            hour_count = case when s.hour_began_at > now() - interval '1 hour' then s.hour_count + 1 else 1 end,
-            hour_began_at = case when s.hour_began_at > now() - interval '1 hour' then s.hour_began_at else now() end,
-            day_count = case when s.day_began_at > now() - interval '1 day' then s.day_count + 1 else 1 end,
-            day_began_at = case when s.day_began_at > now() - interval '1 day' then s.day_began_at else now() end
-          where (s.hour_began_at <= now() - interval '1 hour' or s.hour_count < ${perHour})
-            and (s.day_began_at <= now() - interval '1 day' or s.day_count < ${perDay})
+            hour_count = case when ${hour} then s.hour_count + 1 else 1 end,
+            hour_began_at = case when ${hour} then s.hour_began_at else now() end,
+            day_count = case when ${day} then s.day_count + 1 else 1 end,
+            day_began_at = case when ${day} then s.day_began_at else now() end
+          where (not ${hour} or s.hour_count < ${perHour}) and (not ${day} or s.day_count < ${perDay})
           returning network
         )
         select case when not exists (select from counted) then coalesce((
           select extract(epoch from greatest(
             case when hour_count >= ${perHour} then hour_began_at + interval '1 hour' - now() end,
             case when day_count >= ${perDay} then day_began_at + interval '1 day' - now() end))
-          from sign_ups where network = ${network}), 1)::float8 end as wait_s`,
-    )
+          from sign_ups where network = ${network}), 1)::float8 end as wait_s`
+    })
     return row?.wait_s ?? undefined
   },
 })

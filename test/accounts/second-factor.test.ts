@@ -154,6 +154,17 @@ test("wrong codes are bounded by account, whatever the half sessions and the pro
   expect((await show(halves[0] ?? "", codeOf(app))).status).toBe(200)
 })
 
+test("a database's clock that is set back keeps nobody out until it is where it was", async () => {
+  const { id, email, app } = await withApp()
+  const half = await halfSignIn(email)
+  for (let n = 0; n < CODE_TRIES; n++) await show(half, "000000")
+  // Of a statement that began a moment later.
+  await world.sql`update allowances set ends_at = now() + interval '1 hour 10 seconds' where name = ${`factor of ${id}`}`
+  expect((await show(half, codeOf(app))).status).toBe(401)
+  await world.sql`update allowances set ends_at = now() + interval '1 year' where name = ${`factor of ${id}`}`
+  expect((await show(half, codeOf(app))).status).toBe(200)
+})
+
 test("a half session is over after ten minutes, and with its password", async () => {
   const { id, email, app, token } = await withApp()
   const half = await halfSignIn(email)

@@ -43,6 +43,17 @@ test("after an hour as many may come again, until the day's number is reached", 
   expect((await signUp("192.0.2.1")).status).toBe(201)
 })
 
+test("a database's clock that is set back keeps no network out until it is where it was", async () => {
+  for (let n = 0; n < 12; n++) expect((await signUp("192.0.2.1")).status).toBe(201)
+  await pass("-1 year")
+  const statuses = []
+  for (let n = 0; n < 13; n++) statuses.push((await signUp("192.0.2.1")).status)
+  expect(statuses).toEqual([...Array.from({ length: 12 }, () => 201), 429])
+  // What began a moment after this statement is of another one, and no other time.
+  await pass("-10 seconds")
+  expect((await signUp("192.0.2.1")).status).toBe(429)
+})
+
 test("forty at once from one network of IPv6 make as many accounts as are allowed", async () => {
   const answers = await Promise.all(Array.from({ length: 40 }, (_, n) => signUp(`2001:db8:0:1::${n}`)))
   const of = (status: number) => answers.filter((answer) => answer.status === status)
