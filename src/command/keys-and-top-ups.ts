@@ -162,7 +162,7 @@ const listTopUpsCommand = () =>
     .option("--json", "print JSON, as the operator's API does")
     .action(({ account, status, limit, cursor, json }) =>
       withDatabase(async (database) => {
-        const accountId = account && (await beside.accountNamed(database, account)).id
+        const accountId = account === undefined ? undefined : (await beside.accountNamed(database, account)).id
         const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [/^top_[A-Za-z0-9_-]{1,40}$/]))
         const [after] = page.after ?? []
         const rows = await paymentViews(database).topUps({ accountId, status, after, limit: limit + 1 })

@@ -198,6 +198,8 @@ test("top-ups are listed and shown; one whose provider keeps no list cannot be a
   const { said } = await run("topup", "list", "--account", other?.account_id ?? "")
   expect([said.includes(topUpId), said.includes(other?.id ?? "none")]).toEqual([false, true])
   expect(await run("topup", "list", "--account", "nobody@example.test")).toMatchObject({ code: 1 })
+  // As a shell gives it that has no such variable.
+  expect(await run("topup", "list", "--account", "")).toMatchObject({ code: 1, said: "" })
   expect(await run("topup", "list", "--status", "lost")).toMatchObject({
     code: 2,
     complaint: expect.stringContaining("pending, paid, expired"),
