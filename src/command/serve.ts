@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings"
 import { type Static, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
-import { mkdir, readFile, writeFile } from "node:fs/promises"
+import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Provider } from "../catalogue/model.ts"
 import { type Config, workersOf } from "../config.ts"
@@ -207,9 +207,9 @@ async function startDemo(server: Server, config: Config, simulated: boolean): Pr
 }
 
 async function savedDemo(server: Server, config: Config): Promise<Demo | undefined> {
-  const text = await readFile(demoFile(config), "utf8").catch(() => "")
-  if (text === "") return undefined
-  const demo: unknown = JSON.parse(text)
+  // Not there, or cut off where the process was killed that wrote it.
+  const file = Bun.file(demoFile(config))
+  const demo: unknown = await file.json().catch(() => undefined)
   if (!Value.Check(Demo, demo)) return undefined
   // The file may be left from another database.
   const response = await fetch(`${server.url}/v1/models`, { headers: { Authorization: `Bearer ${demo.key}` } })

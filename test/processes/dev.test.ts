@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DevProcess, scratchDirectory } from "./dev-process.ts"
 
@@ -64,6 +64,13 @@ test("from nothing to an answer: dev ends in a banner whose command works, and w
   const topUp = await fetch(`${second.banner.url}/top-ups/${id}`, { headers: session })
   expect(await topUp.json()).toMatchObject({ status: "paid" })
   expect(await second.stop()).toBe(0)
+})
+
+test("a demo account that was not written down to its end is made anew", async () => {
+  using directory = scratchDirectory()
+  writeFileSync(join(directory.path, "demo.json"), '{\n  "email": "demo-1@loket.exam')
+  await using dev = await start(directory.path)
+  expect(readFileSync(join(directory.path, "demo.json"), "utf8")).toContain(dev.banner.key)
 })
 
 /** What `dev` says, until it is ready or has ended, and its exit code. */
