@@ -207,14 +207,18 @@ export type MailKind = OwnMailKind | "invitation"
 /** For so long, in minutes, it is tried to send what has no link. */
 export const TELL_MINUTES = 24 * 60
 
+/** Mails of one kind to an account that are not begun. Who does a thing over and over would keep everybody's mails waiting. */
+const TOLD_AT_ONCE = 5
+
 /**
  * Part of a `with`: mail that tells the owners of a query's accounts, in the statement that makes the change, so that none goes untold.
  * Where the statement may be sent again, the query must find no account the second time.
  */
 export const tellOwners = (sql: Sql, kind: TellKind | ReturnType<Sql>, accountIds: ReturnType<Sql>) => sql`
   insert into account_mails (account_id, kind, email, expires_at)
-  select id, ${kind}, email, now() + make_interval(mins => ${TELL_MINUTES}) from accounts
-  where id in (${accountIds}) and deleted_at is null`
+  select id, ${kind}, email, now() + make_interval(mins => ${TELL_MINUTES}) from accounts a
+  where id in (${accountIds}) and deleted_at is null and ${TOLD_AT_ONCE} > (
+    select count(*) from account_mails m where m.account_id = a.id and m.kind = ${kind} and m.tries = 0 and m.expires_at > now())`
 
 export const isLink = (kind: MailKind): kind is LinkKind => linkKinds.some((link) => link === kind)
 

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { type Mailer, mailLimits, sendOwnerMails, smtpMailer } from "../../src/accounts/owner-mail.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { alertStore } from "../../src/store/alerts.ts"
+import { memberStore } from "../../src/store/members.ts"
 import { outbox } from "../../src/store/outbox.ts"
 import { LEGAL_VERSION, openWorld, PASSWORD, type World } from "../http/dashboard/world.ts"
 import { MailServer, type Received } from "./mail-server.ts"
@@ -133,6 +134,24 @@ test("an address is sent five mails an hour, whoever asks, wherever from, and wh
     expect(asked.filter(({ status }) => status === 204)).toHaveLength(mailLimits.toAddress)
     expect(asked.filter(({ status }) => status === 429)).toHaveLength(8 - mailLimits.toAddress)
   }
+})
+
+test("what is done over and over before its mails are begun is told a few times, and keeps nobody else's mail waiting", async () => {
+  const [owner, member, other] = [await someone(), await someone(), await someone()]
+  await world.sql`insert into members (account_id, member_id, role, invited_by, invitation_hash)
+    values (${owner.id}, ${member.id}, 'viewer', ${owner.id}, ${Buffer.from(member.id)})`
+  const store = memberStore(world.db)
+  const raise = async () => {
+    const name = { accountId: owner.id, memberId: member.id }
+    for (const role of ["developer", "viewer"] as const) await store.changeRole(name, role, owner.id, ["viewer"])
+  }
+  for (let n = 0; n < 30; n++) await raise()
+  await forgotten(other.email)
+  const few = Array.from({ length: 5 }, () => [owner.email])
+  expect(server.received.map(({ to }) => to)).toEqual([...few, [other.email]])
+  await raise()
+  await send()
+  expect(server.received.map(({ to }) => to)).toEqual([...few, [other.email], [owner.email]])
 })
 
 test("all spellings of an address that reach one person are one address to the limit", async () => {
