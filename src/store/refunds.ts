@@ -89,7 +89,7 @@ export interface RefundStore {
   find(id: string): Promise<Refund | undefined>
   /** The newest first; of one account, or of one top-up. Without a page the latest hundred. */
   list(of: { readonly accountId: string } | { readonly topUpId: string }, page?: ListPage): Promise<readonly Refund[]>
-  /** Those that the provider is to be asked about now; each is put off until its next time, for everybody. */
+  /** Those that the provider is to be asked about now, also where a clock has put them off that was set back; each is put off for everybody. */
   claimDue(): Promise<readonly Refund[]>
   /** Takes the right to ask the provider about one now. */
   claim(id: string): Promise<boolean>
@@ -182,7 +182,7 @@ export function refundStore(database: Database): RefundStore {
       run(
         (sql) => sql`
           with due as (
-            select id as due_id from refunds where status = 'sending' and next_attempt_at <= now()
+            select id as due_id from refunds where status = 'sending' and (next_attempt_at <= now() or next_attempt_at > now() + interval '61 minutes')
             order by next_attempt_at limit ${CLAIMED} for update skip locked
           )
           update refunds set next_attempt_at = now() + ${later(sql)} from due where id = due_id returning refunds.*`,

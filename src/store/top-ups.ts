@@ -2,7 +2,7 @@
  * Top-ups as rows, and the one statement that turns a payment into balance.
  */
 import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
-import type { Database } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 
 /** Under which a payment is credited, once. `reference`: the provider's name for it. */
@@ -199,7 +199,8 @@ export function topUpStore(database: Database): TopUpStore {
       const rows = await database.run(
         (sql) => sql`
           update top_ups set checked_at = now()
-          where id = ${id} and status = 'pending' and (checked_at is null or checked_at < now() - interval '2 seconds')
+          where id = ${id} and status = 'pending'
+            and (checked_at is null or checked_at not between now() - interval '2 seconds' and now() + interval '10 minutes')
           returning id`,
       )
       return rows.length > 0
@@ -213,10 +214,10 @@ export function topUpStore(database: Database): TopUpStore {
           with waiting as materialized (
             select id as waiting_id, next_check_at as since, row_number() over (partition by account_id order by next_check_at) as turn
             from top_ups
-            where status = 'pending' and next_check_at <= now() and provider = any(${sql.array([...providers])}::text[])
+            where ${isDue(sql)} and provider = any(${sql.array([...providers])}::text[])
           ), due as (
             select id as due_id from top_ups join (select waiting_id from waiting order by turn, since limit ${CLAIMED}) first on id = waiting_id
-            where status = 'pending' and next_check_at <= now() for update of top_ups skip locked
+            where ${isDue(sql)} for update of top_ups skip locked
           )
           update top_ups set checked_at = now(),
             next_check_at = case when now() < expires_at + interval '1 day'
@@ -228,6 +229,10 @@ export function topUpStore(database: Database): TopUpStore {
     },
   }
 }
+
+/** None is put off by more than an hour: what is later was put off by a clock of the database that has been set back since. */
+const isDue = (sql: Sql) =>
+  sql`(status = 'pending' and (next_check_at <= now() or next_check_at > now() + interval '61 minutes'))`
 
 export const TOP_UP_COLUMNS = `id, account_id, provider,
   case when status = 'pending' and expires_at <= now() then 'expired' else status end as status,

@@ -475,6 +475,21 @@ describe("polling", () => {
     expect(await nextIn(topUp.id)).toBe(seconds)
   })
 
+  test("goes on where the database's clock was ahead by a day and is set back, and so does who asks", async () => {
+    const { token, topUp } = await alone()
+    answer = (path) => Response.json(settled(orderOf(path), { status_code: "201", transaction_status: "pending" }))
+    const ahead = () => world.sql`
+      update top_ups set checked_at = now() + interval '1 day', next_check_at = now() + interval '1 day 10 seconds' where id = ${topUp.id}`
+    await ahead()
+    asked.length = 0
+    await world.topUps.poll()
+    expect(asked).toHaveLength(1)
+    expect(await nextIn(topUp.id)).toBe(10)
+    await ahead()
+    answer = (path) => Response.json(settled(orderOf(path)))
+    expect((await world.call("POST", `/top-ups/${topUp.id}/check`, { token })).json.status).toBe("paid")
+  })
+
   test("takes accounts in turn: one that has opened many does not keep another waiting", async () => {
     const { token } = await alone()
     for (let n = 0; n < 19; n++) await world.call("POST", "/top-ups", { token, body: { amount_rp: 50_000 } })

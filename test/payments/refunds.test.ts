@@ -232,6 +232,10 @@ describe("an operator's refund", () => {
       expect(await refunds().change(made.id, change, act())).toMatchObject({ code: "request.invalid" })
     await refunds().poll()
     expect(asked).toEqual([made.id])
+    // The database's clock was ahead, and is set back.
+    await target.sql`update refunds set next_attempt_at = now() + interval '1 day' where id = ${made.id}`
+    await refunds().poll()
+    expect(asked.splice(1)).toEqual([made.id])
     await target.sql`update refunds set next_attempt_at = now() where id = ${made.id}`
     answer = () => ({ kind: "paid-out", reference: "77" })
     await Promise.all([refunds().poll(), refunds().poll()])
