@@ -8,7 +8,7 @@ import manifest from "../../package.json"
 import type { Config } from "../config.ts"
 import { reconcileBooks } from "../reconcile.ts"
 import { counted } from "../reconciliation/reconcile.ts"
-import { BESIDE_DATABASE } from "../store/archives.ts"
+import { BESIDE_DATABASE, copyFiles } from "../store/archives.ts"
 import { copyDatabase } from "../store/embedded/open.ts"
 import { lockDataDirectory, makeDirectory, mustNotBeAnothers, sync, syncAll } from "../store/embedded/database-files.ts"
 import { hostsOf, withoutPassword } from "../store/hosts.ts"
@@ -35,12 +35,12 @@ export const backupCommand = () =>
         url === undefined
           ? await makeBackup(directory, "files", async (into) => {
               let bytes = 0
-              const copying = copyDatabase(config.DATA_DIR, join(into, "pg"), (copied) => void (bytes = copied))
+              const dataDir = resolve(config.DATA_DIR)
+              // A call that is taken back meanwhile is so in the copy, or kept beside it; in both, it is taken back once.
+              await copyFiles(join(dataDir, "withdrawals"), join(into, "withdrawals"))
+              const copying = copyDatabase(dataDir, join(into, "pg"), (copied) => void (bytes = copied))
               pausedMs = (await progress("copying the database", copying, () => mib(bytes))).pausedMs
-              for (const name of BESIDE_DATABASE) {
-                const files = join(resolve(config.DATA_DIR), name)
-                if (existsSync(files)) await cp(files, join(into, name), { recursive: true })
-              }
+              for (const name of BESIDE_DATABASE) await copyFiles(join(dataDir, name), join(into, name))
             })
           : await makeBackup(directory, "dump", async (into) => {
               const file = join(into, "database.dump")

@@ -4,7 +4,8 @@
  * read back before that.
  */
 import { existsSync, renameSync, rmSync, statSync } from "node:fs"
-import { dirname, join } from "node:path"
+import { copyFile, mkdir, readdir } from "node:fs/promises"
+import { dirname, join, relative } from "node:path"
 import {
   type ArchivedRow,
   blockRows,
@@ -15,7 +16,7 @@ import {
   type Sums,
   writeRecords,
 } from "./archive-file.ts"
-import { makeDirectory, mustNotBeAnothers, sync } from "./embedded/database-files.ts"
+import { ifGone, makeDirectory, mustNotBeAnothers, sync } from "./embedded/database-files.ts"
 import type { Sql } from "./sql.ts"
 
 /** A month's table, or the one of all before there were months. */
@@ -37,6 +38,18 @@ const LOCK_NOT_AVAILABLE = "55P03"
 
 /** What of the data directory belongs to the database: a backup of its files has it, and who moves takes it along. */
 export const BESIDE_DATABASE = ["withdrawals", "archives"] as const
+
+/** Copies the files of a directory, but those that go meanwhile. Where there is no directory, nothing. */
+export async function copyFiles(from: string, to: string): Promise<void> {
+  const entries = await readdir(from, { recursive: true, withFileTypes: true }).catch(ifGone)
+  for (const entry of entries ?? []) {
+    if (!entry.isFile()) continue
+    const path = join(entry.parentPath, entry.name)
+    const target = join(to, relative(from, path))
+    await mkdir(dirname(target), { recursive: true, mode: 0o700 })
+    await copyFile(path, target).catch(ifGone)
+  }
+}
 export const archivesIn = (dataDir: string): string => join(dataDir, "archives")
 const archiveFile = (directory: string, name: string): string => join(directory, `${name}.csv.gz`)
 

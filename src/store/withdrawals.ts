@@ -12,6 +12,7 @@ import { join } from "node:path"
 import { nanoid } from "nanoid"
 import type { Settlement } from "../../actors/ledger.ts"
 import type { Log } from "../log.ts"
+import { ifGone } from "./embedded/database-files.ts"
 
 export interface Withdrawals {
   /** What was kept and not forgotten when this process started. */
@@ -52,6 +53,7 @@ export class WithdrawalFiles implements Withdrawals {
     const all: Settlement[] = []
     for (const name of (await this.#names()).filter((file) => this.#isOurs(file)).sort()) {
       const file = join(this.#directory, name)
+      // Another process may take it back meanwhile.
       const content = await readFile(file, "utf8").catch(ifGone)
       if (content === undefined) continue
       const settlements = decode(content)
@@ -135,12 +137,6 @@ export class WithdrawalFiles implements Withdrawals {
       )
     }
   }
-}
-
-/** Another process took it back meanwhile. */
-function ifGone(error: unknown): undefined {
-  if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
-  throw error
 }
 
 const ENDING = ".json"

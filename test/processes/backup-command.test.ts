@@ -143,6 +143,24 @@ test("a backup beside a gateway is restored with all that belongs to it, for thi
   expect([backup, ...files].filter((path) => (statSync(path).mode & 0o077) !== 0)).toEqual([])
 })
 
+test("a call that is kept to be taken back when a backup begins is in it, and so is one that comes while it is made", async () => {
+  const dataDir = await stopped()
+  const kept = join(dataDir, "withdrawals")
+  mkdirSync(kept)
+  writeFileSync(join(kept, "before.json"), "before")
+  const backup = fresh()
+  const copying = setInterval(() => {
+    if (!existsSync(join(`${backup}.unfinished`, "pg")) || existsSync(join(kept, "meanwhile.json"))) return
+    // A gateway takes back the one, and has to keep the other.
+    rmSync(join(kept, "before.json"))
+    writeFileSync(join(kept, "meanwhile.json"), "meanwhile")
+  }, 1)
+  expect(await loket({ DATA_DIR: dataDir }, "backup", backup)).toMatchObject({ code: 0, complaint: "" })
+  clearInterval(copying)
+  expect(readdirSync(kept)).toEqual(["meanwhile.json"])
+  expect(readdirSync(join(backup, "withdrawals")).sort()).toEqual(["before.json", "meanwhile.json"])
+})
+
 test("of a stopped database, also through an archive that keeps no empty directories", async () => {
   const dataDir = await stopped()
   const backup = fresh()

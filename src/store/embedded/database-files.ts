@@ -254,3 +254,9 @@ function taken(dataDir: string): Database {
     throw new Error(`The lock file ${file} cannot be used (${error.message}): ${advice}`, { cause: error })
   }
 }
+
+/** Of an error that says that a file is not there any more. Others are thrown. */
+export function ifGone(error: unknown): undefined {
+  if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+  throw error
+}
