@@ -218,7 +218,23 @@ export function keepEdits(file: CatalogueFile, edits: readonly Edited[]): Kept {
     if (!edit.isRetired) passedOver.push(`${model}: restored by an operator, retired in the file`)
     return false
   })
-  return { file: { models, aliases }, passedOver }
+  return { file: { models, aliases: followed(aliases, edits) }, passedOver }
+}
+
+/** Ids of the file whose target is retired too, by an operator, go on to what that one is sold as: one step is followed for a call. */
+function followed(aliases: readonly AliasSeed[], edits: readonly Edited[]): AliasSeed[] {
+  const targets = new Map(aliases.map(({ model, target }) => [model, target]))
+  for (const { model, fields, now } of edits)
+    if (fields.includes("retired") && typeof now["target"] === "string") targets.set(model, now["target"])
+  return aliases.map((alias) => {
+    const seen = new Set([alias.model])
+    let { target } = alias
+    for (let next = targets.get(target); next !== undefined && !seen.has(next); next = targets.get(target)) {
+      seen.add(target)
+      target = next
+    }
+    return { ...alias, target }
+  })
 }
 
 function merged(seed: ModelSeed, { fields, now, rates }: Edited, passedOver: string[]): ModelSeed {

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
 import { inForce } from "../../actors/money/price.ts"
+import { LiveCatalogue } from "../../src/catalogue/model.ts"
 import { keepEdits } from "../../src/catalogue/references.ts"
 import { jumps } from "../../src/http/operator/model-json.ts"
 import { loadCatalogue, seedCatalogue } from "../../src/store/catalogue.ts"
@@ -60,6 +61,32 @@ test("what operators set stays when the file is applied, and is told; --overwrit
   expect(await now("two")).toEqual(["standard", 64, micro(1_000n)])
   const [row] = await database.sql`select subject, before from audit_log where action = 'catalogue.overwritten'`
   expect(row).toMatchObject({ subject: "catalogue", before: { two: ["retired"] } })
+})
+
+test("an id that the file retires to a model which an operator has retired goes on to that one's target", async () => {
+  const until = new Date(Date.now() + 60_000)
+  const aliases = [{ model: "before-two", target: "two", until: until.toISOString() }]
+  const seedOld = async () => {
+    const kept = keepEdits({ ...file, aliases }, await readEdits(database.db, new Date()))
+    await database.db.run((sql) => seedCatalogue(sql, kept.file, new Date()))
+  }
+  const targetOfOld = async () => {
+    const catalogue = new LiveCatalogue(await database.db.run(loadCatalogue))
+    return catalogue.find("before-two", Date.now())?.model.id
+  }
+  const models = modelStore(database.db)
+  await seedOld()
+  expect(await targetOfOld()).toBe("two")
+  await models.retire("two", { target: "three", until }, act())
+  expect(await targetOfOld()).toBe("three")
+  await seedOld()
+  expect(await targetOfOld()).toBe("three")
+  await models.retire("three", { target: "one", until }, act())
+  await seedOld()
+  expect(await targetOfOld()).toBe("one")
+  await forgetEdits(database.db)
+  await seedOld()
+  expect(await targetOfOld()).toBe("two")
 })
 
 test("a statement that is sent twice changes and logs once", async () => {
