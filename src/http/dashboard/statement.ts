@@ -169,7 +169,7 @@ export async function statement(
     accounts.account(session),
     movements.within({ accountId, from, to }),
     sums.total({ accountId, from: new Date(0), to: from, timeZone }),
-    sums.summarise(question),
+    sums.summarise(question, MAX_ROWS + 1),
   ])
   if (account instanceof Failure) return account
   const isShort = byKey.length <= MAX_ROWS

@@ -1,7 +1,12 @@
 /** The statement of an account: every change of its balance, and that what is shown adds up to the balance. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
-import { MAX_ROWS } from "../../../src/http/dashboard/statement.ts"
+import type { Session } from "../../../src/accounts/accounts.ts"
+import { Failure } from "../../../src/failure/failure.ts"
+import { MAX_ROWS, statement as statementOf } from "../../../src/http/dashboard/statement.ts"
 import { newRequestId } from "../../../src/http/edge.ts"
+import { accountStore } from "../../../src/store/accounts.ts"
+import { movementStore } from "../../../src/store/movements.ts"
+import { type SummaryQuestion, usageSumStore } from "../../../src/store/usage-sums.ts"
 import { openWorld, type World } from "./world.ts"
 
 let world: World
@@ -183,6 +188,31 @@ describe("a month", () => {
     expect([month.by_key, month.entries.length]).toEqual([false, 2])
     expect(month.entries[0]).toMatchObject({ calls: MAX_ROWS + 1, key_id: null, amount_micro: -(MAX_ROWS + 1) })
     addsUp(month)
+    await make(MAX_ROWS + 2, 2 * MAX_ROWS)
+    const sums = usageSumStore(world.db)
+    let read = 0
+    const counted = {
+      ...sums,
+      async summarise(question: SummaryQuestion, most?: number) {
+        const rows = await sums.summarise(question, most)
+        read = Math.max(read, rows.length)
+        return rows
+      },
+    }
+    const account = await accountStore(world.db).read(id)
+    if (account === undefined) throw new Error("no account")
+    const deps = {
+      accounts: { account: async () => account },
+      movements: movementStore(world.db),
+      sums: counted,
+      authenticate: Object.assign(async () => new Failure("auth.unauthorized"), {
+        changes: { once: async () => new Failure("auth.unauthorized") },
+      }),
+    }
+    const found = await statementOf(deps, { accountId: id, timeZone: account.timeZone } as Session, "2026-10")
+    expect(found).toMatchObject({ by_key: false, out_micro: 2 * MAX_ROWS })
+    // However many keys have called, no more of them is read than tells that they are too many.
+    expect(read).toBe(MAX_ROWS + 1)
   })
 
   test("is nobody else's", async () => {
