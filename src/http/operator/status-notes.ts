@@ -16,7 +16,7 @@ const NOTE_ID = /^note_\w{1,64}$/
 /** Of those that are over, too. */
 const LISTED = 50
 
-const Words = Type.RegExp(/^(?=\s*\S)(?:\P{Cc}|\n){1,1000}$/u, {
+const Words = Type.RegExp(/^(?=\s*\S)(?:[^\p{Cc}\p{Cs}]|\n){1,1000}$/u, {
   description: field("a text of 1 to 1000 characters", "teks 1 sampai 1000 karakter"),
 })
 const Texts = Type.Object({ id: Words, en: Words })
@@ -95,7 +95,7 @@ export const statusNotesController = ({ authenticate, notes }: StatusNotesDeps) 
             text: Type.Optional(Texts),
             was: Type.Optional(
               Type.Object(
-                { id: text, en: text },
+                { id: Words, en: Words },
                 {
                   description: field(
                     "the words that were read; if they are others by now, nothing is changed",
@@ -119,7 +119,8 @@ export const statusNotesController = ({ authenticate, notes }: StatusNotesDeps) 
           const change = { text: words && trimmed(words), was: body.was, isOver }
           const note = await notes.change(params.note, change, operator.act)
           if (note === undefined) return new Failure("resource.not_found")
-          if (change.text === undefined || same(note.text, change.text)) return noteJson(note)
+          const hasWords = change.text === undefined || same(note.text, change.text)
+          if (hasWords && (!isOver || note.resolvedAt !== undefined)) return noteJson(note)
           const message = "The note is not as it was read: somebody else has changed its words."
           return new Failure("request.invalid", { message, hint: "Read it again, and then change it." })
         },

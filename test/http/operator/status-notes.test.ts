@@ -90,10 +90,23 @@ test.each([
   ["of blanks", { text: { id: " \n ", en: "Yes" } }],
   ["too long", { text: { id: "a".repeat(1_001), en: "Yes" } }],
   ["with a control character", { text: { id: "Ya\u0000", en: "Yes" } }],
+  ["with half a character", { text: { id: "Ya \ud83d", en: "Yes" } }],
   ["without words", {}],
 ])("a note %s is refused, new or changed", async (_, body) => {
   expect((await ask("/operator/status-notes", body)).status).toBe(400)
   expect((await change("note_none", body)).status).toBe(400)
+})
+
+test("words that were read and are no note's are refused, and a note that has others is not resolved in silence", async () => {
+  const [newest] = (await ask("/operator/status-notes")).json.data as { id: string }[]
+  await change(newest?.id ?? "", { resolved: true })
+  const { json: note } = await post("Lambat.", "Slow.")
+  for (const id of ["Ya\u0000", "Ya \ud83d"])
+    expect((await change(note.id, { was: { id, en: "Slow." }, resolved: true })).json.code).toBe("request.invalid")
+  const stale = await change(note.id, { was: { id: "Padam.", en: "Dark." }, resolved: true })
+  expect([stale.status, stale.json.code]).toEqual([400, "request.invalid"])
+  const over = await change(note.id, { was: note.text, resolved: true })
+  expect([over.status, over.json.resolved_at]).toEqual([200, expect.any(String)])
 })
 
 test("one that is not there is not changed, and a customer writes none", async () => {
