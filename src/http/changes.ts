@@ -88,7 +88,11 @@ export class Changes {
     if (underWay !== undefined) {
       if (!fingerprint.equals(underWay.fingerprint)) return new Failure("idempotency.mismatch")
       const outcome = await underWay.outcome
-      return outcome instanceof Failure ? outcome : { ...outcome, headers: REPLAYED }
+      if (outcome instanceof Failure) return outcome
+      // A file is read by one.
+      if (outcome.answer instanceof Response)
+        return refusalOf(await this.#parts.store.find({ scope, keyHash, fingerprint }))
+      return { ...outcome, headers: REPLAYED }
     }
     const kept = this.#find(name)
     if (kept !== undefined) {

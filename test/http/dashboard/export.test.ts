@@ -10,8 +10,8 @@ afterAll(() => gateway[Symbol.asyncDispose]())
 const sum = (list: readonly { readonly amount_micro: number }[]) =>
   list.reduce((all, { amount_micro: amount }) => all + amount, 0)
 
-const exported = (person: Person, password = "correct horse battery") =>
-  gateway.dashboard(person, "/account/export", { method: "POST", body: JSON.stringify({ password }) })
+const exported = (person: Person, password = "correct horse battery", headers: Record<string, string> = {}) =>
+  gateway.dashboard(person, "/account/export", { method: "POST", body: JSON.stringify({ password }), headers })
 
 test("it is all of one's own, and nothing of others, no secret and no cost", async () => {
   const person = await gateway.person(1_000_000)
@@ -133,4 +133,16 @@ test("without the password, or too often, there is none", async () => {
   expect([refused.status, refused.headers.get("x-error-code")]).toEqual([429, "rate_limit.export"])
   expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(80_000)
   expect((await exported(await gateway.person())).status).toBe(200)
+})
+
+test("of the same request sent at the same moment one is answered with the file, and the others are told so", async () => {
+  const person = await gateway.person()
+  const asked = () => exported(person, "correct horse battery", { "idempotency-key": "once" })
+  const answers = await Promise.all([asked(), asked(), asked()])
+  const found = answers.map(({ status, headers }) => `${status} ${headers.get("x-error-code")}`)
+  expect(found.sort()).toEqual(["200 null", "409 idempotency.finished", "409 idempotency.finished"])
+  const file = answers.find(({ status }) => status === 200)
+  expect(await file?.json()).toMatchObject({ account: [{ id: person.accountId }] })
+  const later = await asked()
+  expect([later.status, later.headers.get("x-error-code")]).toEqual([409, "idempotency.finished"])
 })
