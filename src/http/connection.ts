@@ -21,12 +21,19 @@ export class Connection {
   readonly #server: Pick<Server<undefined>, "timeout">
   readonly #request: Request
   readonly #idleS: number
+  readonly #slowS: number
   #isStreaming = false
 
-  constructor(server: Pick<Server<undefined>, "timeout">, request: Request, idleS: number) {
+  /** `slowS`: for how long a client may take nothing of a stream. */
+  constructor(
+    server: Pick<Server<undefined>, "timeout">,
+    request: Request,
+    { idleS, slowS = SLOW_READER_S }: { readonly idleS: number; readonly slowS?: number },
+  ) {
     this.#server = server
     this.#request = request
     this.#idleS = idleS
+    this.#slowS = slowS
     server.timeout(request, 0)
   }
 
@@ -34,16 +41,41 @@ export class Connection {
   takeEnd(): StreamEnd {
     this.#isStreaming = true
     return {
-      ends: () => this.#server.timeout(this.#request, SLOW_READER_S),
+      ends: () => this.#server.timeout(this.#request, this.#slowS),
       abandon: () => this.#server.timeout(this.#request, 1),
     }
   }
 
-  /** The response is being sent. A stream that does not signal its end closes its connection. */
-  answered(response: Response): void {
-    if (this.#isStreaming) return
-    if (isStream(response)) response.headers.set("Connection", "close")
-    else this.#server.timeout(this.#request, this.#idleS)
+  /** The response as it is to be sent. A stream that does not signal its end is watched, and closes its connection. */
+  answered(response: Response): Response {
+    if (this.#isStreaming) return response
+    const { body, status, headers } = response
+    if (body === null || !isStream(headers)) {
+      this.#server.timeout(this.#request, this.#idleS)
+      return response
+    }
+    headers.set("Connection", "close")
+    return new Response(this.#watched(body), { status, headers })
+  }
+
+  /** Each part is asked for when the client has taken those before it. It has time for that, and the next part as long as it takes. */
+  #watched(body: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+    const reader = body.getReader()
+    const within = (seconds: number) => this.#server.timeout(this.#request, seconds)
+    within(this.#slowS)
+    return new ReadableStream<Uint8Array>(
+      {
+        pull: async (controller) => {
+          within(0)
+          const { done, value } = await reader.read()
+          within(this.#slowS)
+          if (done) controller.close()
+          else controller.enqueue(value)
+        },
+        cancel: (reason) => reader.cancel(reason),
+      },
+      { highWaterMark: 0 },
+    )
   }
 }
 
@@ -51,7 +83,12 @@ export class Connection {
 const SLOW_READER_S = 255
 
 const STREAMS = /^text\/(?:event-stream|csv)\b/
-const isStream = ({ headers }: Response): boolean => STREAMS.test(headers.get("content-type") ?? "")
+
+/** Files that are made while they are sent are text or JSON. */
+function isStream(headers: Headers): boolean {
+  const type = headers.get("content-type") ?? ""
+  return STREAMS.test(type) || (type === "application/json" && headers.has("content-disposition"))
+}
 
 /**
  * The client's network address. Failed sign-ins are counted by it, and the audit log and people's sessions show it. Behind a proxy

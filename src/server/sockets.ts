@@ -43,10 +43,9 @@ export function listen({ config, metrics, handle, handingOver, descriptors, ...e
     fetch: async (request, server) => {
       const { CLIENT_ADDRESS_HEADER: addressHeader } = config
       const findAddress = () => clientAddress(request.headers, server.requestIP(request)?.address ?? "", addressHeader)
-      const connection = new Connection(server, request, descriptors.crowded ? CROWDED_IDLE_S : idleS)
-      const response = await handle(request, findAddress, connection)
+      const connection = new Connection(server, request, { idleS: descriptors.crowded ? CROWDED_IDLE_S : idleS })
+      const response = connection.answered(await handle(request, findAddress, connection))
       metrics.responded(response)
-      connection.answered(response)
       if (handingOver() || descriptors.crowded) response.headers.set("Connection", "close")
       // A browser believes it only of an answer that came by https, so that is where it is said (RFC 6797, 7.2).
       if (addressHeader !== undefined && cameByHttps(request)) response.headers.set(...HSTS)

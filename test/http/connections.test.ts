@@ -1,6 +1,7 @@
 /** Connections: idle ones are closed, those of calls under way are not, and two hosts are none. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { connect, type Socket } from "node:net"
+import { Connection } from "../../src/http/connection.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { raw } from "../contract/raw.ts"
 
@@ -79,6 +80,76 @@ test.concurrent("a stream that takes longer than that comes to its end, and its 
   expect(await promise).toContain("data: [DONE]")
   socket.destroy()
 })
+
+/** What comes of a request whose client takes so many bytes a second. */
+async function slowly(bytes: string, perSecond: number): Promise<string> {
+  const { hostname, port } = new URL(gateway.url)
+  const { promise, resolve, reject } = Promise.withResolvers<string>()
+  let text = ""
+  const socket = connect(Number(port), hostname, () => socket.write(bytes))
+  socket.on("data", (data) => {
+    text += data.toString("latin1")
+    socket.pause()
+    setTimeout(() => socket.resume(), (data.length / perSecond) * 1_000)
+  })
+  socket.on("error", reject)
+  socket.on("close", () => resolve(text))
+  return await promise
+}
+
+test.concurrent("an export that its client takes longer for than that comes to its end", async () => {
+  const person = await gateway.person()
+  await gateway.sql`
+    insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens, output_tokens,
+      cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged, opened_at, duration_ms)
+    select 'req_' || lpad(n::text, 9, '0'), 0, ${person.accountId}, 'key_x', 1, 'm', 'chat', false, 'ok', 1, 1, 0, 0, 0, 0, 1, 1, 1, false, now(), 1
+    from generate_series(1, 40000) n`
+  const body = JSON.stringify({ password: "correct horse battery" })
+  const head = `POST /account/export HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${person.token}\r\n`
+  const text = await slowly(`${head}Content-Length: ${body.length}\r\n\r\n${body}`, 1_000_000)
+  expect(text).toStartWith("HTTP/1.1 200 ")
+  expect(text).toEndWith("\r\n0\r\n\r\n")
+  expect(text.match(/"request_id": "req_/g)).toHaveLength(40_000)
+}, 60_000)
+
+/** A stream that has nothing to say for so long. */
+const late = () =>
+  new ReadableStream<Uint8Array>(
+    {
+      async pull(to) {
+        await Bun.sleep(9_500)
+        to.enqueue(new TextEncoder().encode("late"))
+        to.close()
+      },
+    },
+    { highWaterMark: 0 },
+  )
+
+test.concurrent.each(["text/csv; charset=utf-8", "text/event-stream; charset=utf-8"])(
+  "a client that takes nothing of a stream is hung up on, and one that waits for it is not (%s)",
+  async (type) => {
+    const left = Promise.withResolvers<void>()
+    const part = new Uint8Array(1_024 * 1_024)
+    const endless = () =>
+      new ReadableStream<Uint8Array>({ pull: (to) => to.enqueue(part), cancel: () => left.resolve() })
+    using server = Bun.serve({
+      port: 0,
+      fetch(request, self) {
+        const body = request.url.endsWith("/late") ? late() : endless()
+        const connection = new Connection(self, request, { idleS: 4, slowS: 4 })
+        return connection.answered(new Response(body, { headers: { "content-type": type } }))
+      },
+    })
+    const socket = connect(server.port ?? 0, "127.0.0.1", () => socket.write("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+    socket.on("error", () => {})
+    socket.pause()
+    const waited = await (await fetch(new URL("/late", server.url))).text()
+    expect(waited).toBe("late")
+    await left.promise
+    socket.destroy()
+  },
+  30_000,
+)
 
 test("a request with two hosts is refused", async () => {
   for (const hosts of ["Host: a\r\nHost: b", "Host: a\r\nhost: a", "Host:\r\nHost: a"]) {
