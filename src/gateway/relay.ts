@@ -252,25 +252,27 @@ export interface BodyDelivery {
   reservation?: BodyReservation
 }
 
-/** The body as it is sent; its reservation ends when the client has read it. */
+/**
+ * The body as it is sent; its reservation ends when the client has read it. A large one is sent in pieces: the client has time for each,
+ * and not only as long as an idle connection is kept.
+ */
 export function deliverBody(
   body: Answer["body"],
   { ports, connection, request, reservation }: BodyDelivery,
 ): Answer["body"] {
-  if (reservation === undefined) return body
-  const free = () => reservation[Symbol.dispose]()
+  const free = () => reservation?.[Symbol.dispose]()
   if (typeof body !== "string" || body.length <= SINGLE_WRITE_BYTES || request.signal.aborted) {
     free()
     return body
   }
   // The body is in memory already, so a refusal changes nothing.
-  reservation.reserve(Buffer.byteLength(body))
+  reservation?.reserve(Buffer.byteLength(body))
   const { heartbeatMs, readerStallMs: stallMs } = ports.limits
   const outbox = new Outbox({
     clock: ports.clock,
     heartbeatMs,
     stallMs,
-    // The account's reservation bounds this response, so it is not counted among the unread bytes.
+    // It is whole, and bounded by itself or by the account's reservation, so it is not counted among the unread bytes.
     unread: new UnreadBytes(Infinity),
     connection,
     onIdle: () => {},
