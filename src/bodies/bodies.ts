@@ -37,11 +37,11 @@ export class LargeBodies {
     const id = ++this.#ids
     const ask = <Type extends BodyCommand["type"]>(command: Extract<BodyCommand, { type: Type }>) =>
       this.#ask(command, accountId)
+    using held = new DisposableStack()
+    held.defer(() => this.#executor.free(id))
     const read = await ask({ type: "read", id, bytes, endpoint })
-    if (read instanceof Failure) {
-      this.#executor.free(id)
-      return read
-    }
+    if (read instanceof Failure) return read
+    const body = held.move()
     return {
       model: read.model,
       async decode(terms) {
@@ -58,7 +58,7 @@ export class LargeBodies {
           return found instanceof Failure ? found : found.written
         })
       },
-      [Symbol.dispose]: () => this.#executor.free(id),
+      [Symbol.dispose]: () => body.dispose(),
     }
   }
 

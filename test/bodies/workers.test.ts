@@ -18,6 +18,7 @@ afterAll(() => workers.stop())
 const hello = (content: string) => JSON.stringify({ model: "m", messages: [{ role: "user", content }] })
 const bytes = (text: string) => new TextEncoder().encode(text)
 const read = (account: string, text = hello("Hello"), from = bodies) => from.read(bytes(text), account, "chat")
+const never = () => Promise.reject(new Error("not asked"))
 /** Keeps the one worker busy for some tens of milliseconds. */
 const heavy = hello("x ".repeat(4_000_000))
 
@@ -80,6 +81,15 @@ describe("the time that accounts have used", () => {
     for (let n = 0; n <= 10_000; n++) used.add(`a${n}`, 1_000)
     expect([used.by("a0"), used.by("a1"), used.by("a10000")]).toEqual([0, 1_000, 1_000])
   })
+})
+
+test("a body that cannot be read is let go of, by whatever it failed", async () => {
+  const freed: number[] = []
+  const outcomes = [Promise.reject(new Error("a bug")), Promise.resolve(new Failure("gateway.capacity"))]
+  const from = new LargeBodies({ ask: () => outcomes.shift() ?? never(), free: (id) => freed.push(id) })
+  expect(await read("a", "", from).catch((error: Error) => error.message)).toBe("a bug")
+  expect(await read("a", "", from)).toBeInstanceOf(Failure)
+  expect(freed).toEqual([1, 2])
 })
 
 test("64 bodies may wait, and no more", async () => {
