@@ -201,11 +201,13 @@ export class Key implements Behaviour<KeyCommand> {
    */
   #onSettle({ requestId, tokens, actual, starts }: CallUsage, reply: Reply<Micro>): void {
     const reserved = this.#end(requestId, tokens)
+    const budget = this.#budgets.of(starts)
     if (reserved?.budget !== undefined) {
       const { charge } = reserved.budget.purse.settle(requestId, actual)
+      // The owner has made it one of another period since, of which the call holds nothing.
+      if (budget !== reserved.budget) budget?.count(charge)
       return reply(this.#record?.budget === undefined ? actual : charge)
     }
-    const budget = this.#budgets.of(starts)
     if (reserved !== undefined || budget === undefined || actual === zero) {
       budget?.count(actual)
       return reply(actual)

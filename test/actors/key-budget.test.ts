@@ -194,6 +194,22 @@ describe("a key's budget", () => {
     expect(settle("a", 40n, starts)).toBe(micro(40n))
   })
 
+  test("of another period has spent of it what a call costs that was admitted before, and gets that back", () => {
+    const { reserve, release, settle, usage, change, behaviour } = key(budget(100n, "daily"))
+    const starts = startsOf(reserve("a", 40n))
+    change(budget(100n, "monthly"))
+    // All of the month is leased by it.
+    reserve("b", 10n)
+    release("b")
+    const charge = settle("a", 40n, starts)
+    expect(charge).toBe(micro(40n))
+    expect(usage()).toBe(micro(40n))
+    expect(reserve("c", 61n).kind).toBe("budget-exceeded")
+    behaviour.receive({ type: "unsettle", charge, starts })
+    expect(usage()).toBe(zero)
+    expect(reserve("d", 100n).kind).toBe("reserved")
+  })
+
   test("gets back what was not booked after all", () => {
     const { reserve, settle, usage, behaviour } = key(budget(100n, "daily"))
     const starts = startsOf(reserve("a", 40n))
