@@ -59,9 +59,7 @@ export interface TracedAdmission {
   admitted(refusal?: Failure): void
 }
 
-type AdmissionTerms = {
-  readonly call: AdmittedCall
-} & Pick<Candidate, "offer" | "members" | "minAnswerTokens">
+type AdmissionTerms = { readonly call: AdmittedCall } & Pick<Candidate, "offer" | "members" | "minAnswerTokens">
 
 /** What a call may come to at a model. */
 export function quoteTerms(
@@ -144,9 +142,8 @@ export class Admission {
 }
 
 /** At once where nobody has to be waited for. */
-export function admit(ports: Ports, terms: AdmissionTerms): MaybePromise<Admission | Failure> {
-  return new Admitting(ports, terms).begin()
-}
+export const admit = (ports: Ports, terms: AdmissionTerms): MaybePromise<Admission | Failure> =>
+  new Admitting(ports, terms).begin()
 
 /** The steps of an admission, each of which takes something; where one is refused, all is given back. */
 class Admitting {
@@ -155,6 +152,7 @@ class Admitting {
   readonly #quoted: Quote
   /** What the key's token window is charged. */
   readonly #tokens: number
+  #hasWaited = false
 
   constructor(ports: Ports, terms: AdmissionTerms) {
     const { call, offer } = terms
@@ -168,7 +166,9 @@ class Admitting {
   begin(): MaybePromise<Admission | Failure> {
     const { requestId, caller } = this.#terms.call
     const reservation = { requestId, tokens: this.#tokens, least: this.#quoted.least, worst: this.#quoted.worst }
-    return andThen(reserveOfKeys(this.#ports.actors, caller, reservation), (reserved) => this.#hold(reserved))
+    const admitting = andThen(reserveOfKeys(this.#ports.actors, caller, reservation), (keys) => this.#hold(keys))
+    this.#hasWaited = admitting instanceof Promise
+    return admitting
   }
 
   #hold(reserved: ReservedOfKeys | Failure): MaybePromise<Admission | Failure> {
@@ -223,13 +223,13 @@ class Admitting {
         return andThen(seated, (seat) => seat ?? noCapacity())
       })
     })
-    const checked = seating instanceof Promise ? seating.then((seat) => this.#ofLive(seat)) : seating
-    return andThen(checked, (seat) => this.#end(reserved, held, seat))
+    this.#hasWaited ||= seating instanceof Promise
+    return andThen(seating, (seat) => andThen(this.#ofLive(seat), (live) => this.#end(reserved, held, live)))
   }
 
-  /** The key, or the run, may have ended while the call waited for its seat. */
+  /** The key, or the run, may have ended while the call waited for money or for its seat. */
   #ofLive(seat: Seat | Failure): MaybePromise<Seat | Failure> {
-    if (seat instanceof Failure) return seat
+    if (seat instanceof Failure || !this.#hasWaited) return seat
     const { actors } = this.#ports
     const { caller, run } = this.#terms.call
     const ended = andThen(refusalOfKeys(actors, caller), (refusal) => refusal ?? refusalOfRun(actors, run))

@@ -161,6 +161,29 @@ describe("with a database that answers the actors late", () => {
     await proxy.close()
   })
 
+  test("a call that waits for money while its key is revoked is refused, and leaves no trace", async () => {
+    const person = await gateway.person(100_000)
+    const model = await gateway.model({ format: "chat" })
+    const { id, key } = await gateway.key(person)
+    // Its key is known, and its account is not: the first call has to lease.
+    expect(await look({ ...world, person }, key)).toBe(200)
+    proxy.hold("insert into leases")
+    proxy.cut()
+    const waiting = ask(gateway, key, "chat", model)
+    await eventually(
+      "nothing is leased",
+      () => proxy.held,
+      (held) => held > 0,
+    )
+    const revoked = await gateway.dashboard(person, `/keys/${id}/revoke`, post)
+    proxy.deliver()
+    expect(revoked.status).toBe(200)
+    await expectFailure(await waiting, 401, "auth.api_key_revoked")
+    expect(gateway.simulator.calls).toHaveLength(0)
+    expect((await gateway.balance(person)).held_micro).toBe(0)
+    expect(await gateway.sql`select from usage where account_id = ${person.accountId}`).toHaveLength(0)
+  })
+
   test("a freeze is answered 503 after two seconds, and stands: the key is refused once it was read", async () => {
     proxy.hold("secret_ends")
     // On new connections each statement is sent with its text.
