@@ -133,7 +133,8 @@ export interface TrialCreditStore {
   settled(accountId: string): Promise<void>
   /**
    * False where either has had it before, the account is frozen, deleted or not proved, or the network or the day has had its share. The
-   * network first: one that has had it takes nothing from everybody's day. Of one that was sent twice, true.
+   * network first: one that has had it takes nothing from everybody's day. Nor does a day without any left take from a network's
+   * share, which lasts longer. Of one that was sent twice, true.
    */
   give(credit: TrialCredit): Promise<boolean>
 }
@@ -174,6 +175,8 @@ export const trialCreditStore = (database: Database): TrialCreditStore => ({
         ), entitled as (
           select id from account where not exists (
             select from trial_credits where account_id = ${accountId} or address_hash = ${addressHash})
+            and not exists (
+              select from allowances where name = ${day.name} and ends_at > now() and used >= ${day.most})
         ), of_network as (
           ${takeOne(sql, network, sql`entitled`)}
         ), of_day as (

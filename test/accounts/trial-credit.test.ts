@@ -137,6 +137,14 @@ test("a day gives so many, and a network that has had its share takes nothing of
   expect(await given(await world.signUp())).toBe(true)
 })
 
+test("a day that has none left takes nothing of a network's share", async () => {
+  for (let n = 0; n < trial.perDay; n++) expect(await given(await world.signUp())).toBe(true)
+  const from = network()
+  for (let n = 0; n < trial.perNetwork; n++) expect(await given(await world.signUp(), from)).toBe(false)
+  await world.sql`update allowances set ends_at = now() - interval '1 second' where name = 'trial day'`
+  expect(await given(await world.signUp(), from)).toBe(true)
+})
+
 test("a frozen account is given nothing", async () => {
   const person = await world.signUp()
   await world.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${person.id}`
