@@ -161,6 +161,9 @@ export class Purse {
   #settled: Micro
   #held: Micro = zero
   readonly #holds = new Map<string, Micro>()
+  /** Holds from before the terms of the whole changed, and what those of them have left that ended. */
+  #outdated: ReadonlySet<string> = new Set()
+  #leftover: Micro = zero
 
   constructor({ granted, returned, settled }: Lease) {
     const left = granted - returned - settled
@@ -199,6 +202,19 @@ export class Purse {
     this.#returned = plus(this.#returned, amount)
   }
 
+  /** The terms of the whole are others: what is available, and what the holds of now will leave, is of those before. */
+  outdate(): Micro {
+    this.#outdated = new Set(this.#holds.keys())
+    return this.available
+  }
+
+  /** What holds from before the terms changed have left since this was last asked. */
+  takeLeftover(): Micro {
+    const leftover = this.#leftover
+    this.#leftover = zero
+    return leftover
+  }
+
   /** What is settled under the lease, when it is known; no more than what is not held. */
   settledIs(settled: Micro): void {
     this.#settled = smaller(settled, micro(this.#granted - this.#returned - this.#held))
@@ -221,7 +237,7 @@ export class Purse {
     const held = this.#holds.get(requestId)
     if (held === undefined || amount >= held) return
     this.#holds.set(requestId, amount)
-    this.#held = minus(this.#held, minus(held, amount))
+    this.#lower(requestId, minus(held, amount))
   }
 
   /** Ends a hold without a charge. Without a hold it does nothing, so a release may be sent whenever in doubt. */
@@ -229,7 +245,12 @@ export class Purse {
     const amount = this.#holds.get(requestId)
     if (amount === undefined) return
     this.#holds.delete(requestId)
-    this.#held = minus(this.#held, amount)
+    this.#lower(requestId, amount)
+  }
+
+  #lower(requestId: string, by: Micro): void {
+    this.#held = minus(this.#held, by)
+    if (this.#outdated.has(requestId)) this.#leftover = plus(this.#leftover, by)
   }
 
   /** Ends a hold with a charge: `min(actual, hold + what is still available)` (decisions §3). */

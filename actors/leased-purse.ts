@@ -176,7 +176,7 @@ export class LeasedPurse {
   /** Gives back all that is not held, and asks anew when it is needed: the terms of the whole may have changed. */
   reconsider(): void {
     this.#isStale = this.#underWay !== undefined || this.#unsure
-    this.#giveBack(this.#purse.available)
+    this.#giveBack(this.#purse.outdate())
     this.#onFreed()
   }
 
@@ -316,9 +316,10 @@ export class LeasedPurse {
     this.#next()
   }
 
-  /** Passes on what became free just now, where somebody waits for it. */
+  /** Passes on what became free just now, where somebody waits for it, or where it was held under other terms. */
   #share(): void {
     if (this.#draining && this.#waiting.isEmpty) return this.#giveBack(this.#purse.available)
+    this.#giveBack(this.#purse.takeLeftover())
     if (this.#owed > 0n && this.#clock.monotonic() < this.#owedUntil) this.#giveBack(this.#owed)
   }
 
@@ -340,8 +341,7 @@ export class LeasedPurse {
       return this.#lookForMore()
     }
     this.#looksForIdleness = false
-    const idleMs = this.#clock.monotonic() - this.#usedAt
-    if (idleMs >= IDLE_MS) {
+    if (this.#clock.monotonic() - this.#usedAt >= IDLE_MS) {
       this.#giveBack(this.#purse.available)
       this.#findOut()
     }

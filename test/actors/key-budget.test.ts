@@ -43,6 +43,18 @@ describe("a key's budget", () => {
     expect(settle("a", 400n)).toBe(micro(400n))
   })
 
+  test("that was lowered does not pay again with what holds from before have left", () => {
+    const { reserve, trim, settle, release, change } = key(budget(1_000n, "total"))
+    for (const requestId of ["a", "b", "c"]) reserve(requestId, 100n, 100n)
+    change(budget(100n, "total"))
+    settle("a", 50n)
+    release("b")
+    trim("c", 10n)
+    release("c")
+    expect(reserve("d", 51n)).toMatchObject({ kind: "budget-exceeded" })
+    expect(reserve("e", 50n)).toMatchObject({ kind: "reserved" })
+  })
+
   test("of a day in Jakarta rolls over at 17:00 UTC, and says to the second when", () => {
     const { reserve, settle, usage, moveTo } = key(budget(100n, "daily"), { at: "2026-03-10T16:59:30.500Z" })
     reserve("a", 100n)
