@@ -50,6 +50,7 @@ export async function copyFiles(from: string, to: string): Promise<void> {
     await copyFile(path, target).catch(ifGone)
   }
 }
+
 export const archivesIn = (dataDir: string): string => join(dataDir, "archives")
 const archiveFile = (directory: string, name: string): string => join(directory, `${name}.csv.gz`)
 
