@@ -278,3 +278,17 @@ const MAX_WORKERS = 256
 
 /** Every variable that is read, but for those that other files name. */
 export const variableNames: readonly string[] = Object.keys({ ...settings, ...options })
+
+/** Binds a socket. Bun's own words tell neither that the host is wrong nor which port it was. */
+export function bound<Bound>(
+  name: "PORT" | "METRICS_PORT",
+  config: Pick<Config, "HOST" | typeof name>,
+  bind: () => Bound,
+): Bound {
+  try {
+    return bind()
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new Error(`HOST and ${name}: ${config.HOST}:${config[name]} cannot be listened on (${why})`, { cause: error })
+  }
+}

@@ -5,7 +5,7 @@ import { Value } from "@sinclair/typebox/value"
 import { mkdir, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import type { Provider } from "../catalogue/model.ts"
-import { type Config, workersOf } from "../config.ts"
+import { bound, type Config, workersOf } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
@@ -170,12 +170,12 @@ async function supervise(config: Config): Promise<void> {
   }
   for (const signal of stopSignals(true)) process.on(signal, () => stop(signal))
   process.on("SIGHUP", () => void supervisor.replaceAll())
+  const metrics = bound("METRICS_PORT", config, () => listenForMetrics(config, supervisor))
   const url = await supervisor.start().catch((error: unknown) => {
     if (stopping) return undefined
     throw new CommandFailure(`a worker does not start: ${error instanceof Error ? error.message : String(error)}`)
   })
   if (url !== undefined) {
-    const metrics = listenForMetrics(config, supervisor)
     manager.ready()
     log.info("listening", { url, workers })
     await stopped.promise

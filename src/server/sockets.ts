@@ -64,16 +64,6 @@ const CROWDED_IDLE_S = 5
 const cameByHttps = ({ headers }: Request): boolean =>
   headers.get("x-forwarded-proto")?.split(",").at(-1)?.trim().toLowerCase() === "https"
 
-/** Bun's own words tell neither that the host is wrong nor which port it was. */
-export function bound<Bound>(name: "PORT" | "METRICS_PORT", config: ListenOptions["config"], bind: () => Bound): Bound {
-  try {
-    return bind()
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
-    throw new Error(`HOST and ${name}: ${config.HOST}:${config[name]} cannot be listened on (${why})`, { cause: error })
-  }
-}
-
 /** Undefined without `METRICS_PORT`. */
 export const listenForMetrics = ({
   config,

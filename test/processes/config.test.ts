@@ -65,6 +65,10 @@ describe(covers("9.start"), () => {
         { PORT: "0", METRICS_PORT: String(taken.port) },
         `HOST and METRICS_PORT: 127.0.0.1:${taken.port} cannot be listened on`,
       ],
+      [
+        { PORT: "0", METRICS_PORT: String(taken.port), WORKERS: "2", DATABASE_URL: "postgres://127.0.0.1:1/none" },
+        `HOST and METRICS_PORT: 127.0.0.1:${taken.port} cannot be listened on`,
+      ],
     ] as const
     for (const [env, complaint] of rows) {
       const { exitCode, err } = await run("start", { FIRST_PROVIDER_API_KEY: "k", ...env })
