@@ -48,6 +48,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["a server tool that nobody knows", tools({ type: "oracle_20270101", name: "oracle" }), FEATURE],
   ["servers that the backend is to call", ask({ mcp_servers: [{ type: "url", url: "https://example.com" }] }), FEATURE],
   ["a container", ask({ container: "container_1" }), FEATURE],
+  ["a thread of its own", ask({ thread: { type: "create" } }), FEATURE],
   ["a thread", ask({ thread: { id: "thread_1" } }), FEATURE],
   ["other models to fall back to", ask({ fallbacks: [{ model: "dear" }] }), FEATURE],
   ["the dearer speed", ask({ speed: "fast" }), FEATURE],
@@ -110,6 +111,7 @@ const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Parti
     { stream: false, features: new Set() },
   ],
   ["no servers are no state", ask({ mcp_servers: [] }), {}],
+  ["no thread is no state", ask({ thread: false }), { dropped: { names: ["thread"], more: false } }],
   ["an image", show(png), { features: new Set(["vision"]) }],
   [
     "an image in a tool's result",

@@ -249,8 +249,9 @@ const threads = new Failure("request.unsupported_feature", {
   hint: "With the vendor's SDK, pass `thread: false` to its tool runner.",
 })
 
-/** Absent, null and an empty list ask for nothing. */
-const asksFor = (value: Json | undefined): boolean => present(value) && !(Array.isArray(value) && value.length === 0)
+/** Absent, null, false and an empty list ask for nothing. */
+const asksFor = (value: Json | undefined): boolean =>
+  present(value) && value !== false && !(Array.isArray(value) && value.length === 0)
 
 function namesFile(block: JsonObject): boolean {
   const { type, source } = block
