@@ -62,7 +62,7 @@ class ResponseStream implements BackendStream {
     const { model } = this.#view
     const event = withEventName(came, body)
     const response = responseOf(body)
-    if (response?.model === undefined || response.model === model) return event
+    if (response === undefined || response.model === model) return event
     return { event: event.event, data: JSON.stringify({ ...body, response: { ...response, model } }) }
   }
 

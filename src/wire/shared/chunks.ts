@@ -1,7 +1,8 @@
 /**
  * What chat completions and completions have in common: `data:` chunks until `[DONE]`, their `usage` object, in which
  * `prompt_tokens` includes what a cache served and stored, and a failure in a stream. For a client of the same format a chunk
- * is written anew only when its model or usage changes, and whatever else it holds travels untouched.
+ * is written anew only when its model or usage changes, also where a backend leaves the model out, and whatever else it holds travels
+ * untouched.
  */
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { Failure } from "../../failure/failure.ts"
@@ -48,7 +49,7 @@ export abstract class ChunkStream implements BackendStream {
     const { model, includeUsage } = this.#view
     const cutsUsage = !includeUsage && chunk["usage"] !== undefined
     if (cutsUsage && isObject(chunk["usage"]) && !filled(chunk["choices"])) return undefined
-    const renames = chunk["model"] !== undefined && chunk["model"] !== model
+    const renames = chunk["model"] !== model && (chunk["model"] !== undefined || Array.isArray(chunk["choices"]))
     if (!cutsUsage && !renames) return came
     const data = JSON.stringify({ ...chunk, ...(renames && { model }), ...(cutsUsage && { usage: undefined }) })
     return { event: came.event, data }
