@@ -261,6 +261,11 @@ describe("of a chat stream is kept", () => {
     })
   })
 
+  test("calls of one tool at one index that have no ids", () => {
+    const called = ['{"x":1}', '{"x":2}'].map((text) => ({ function: { name: "f", arguments: text } }))
+    expect(messageOf(...called.map((call) => piece({ index: 0, ...call })))).toMatchObject({ tool_calls: called })
+  })
+
   test("the older call of a function", () => {
     const message = messageOf(
       delta({ function_call: { name: "f", arguments: "{" } }),

@@ -198,12 +198,13 @@ const CONSTANT: ReadonlySet<string> = new Set(["role", "name", "id", "type", "fo
 function takeCall(calls: OpenCalls<Call>, { index, ...piece }: JsonObject): void {
   const { id, function: called, custom, ...fields } = piece
   const said: JsonObject = isObject(custom) ? custom : isObject(called) ? called : {}
-  const call = calls.find(index, readText(id), readText(said["name"]))
+  const given = said["arguments"] ?? said["input"]
+  const text = isObject(given) ? JSON.stringify(given) : readText(given)
+  const call = calls.find({ index, id: readText(id), name: readText(said["name"]), arguments: text })
   call.id ||= readText(id)
   call.name ||= readText(said["name"])
   call.custom ||= isObject(custom)
-  const given = said["arguments"] ?? said["input"]
-  call.text += isObject(given) ? JSON.stringify(given) : readText(given)
+  call.text += text
   for (const [name, value] of Object.entries(fields)) if (present(value)) set(call.fields, name, value)
 }
 

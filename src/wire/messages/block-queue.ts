@@ -4,6 +4,7 @@
  * part begins; a tool call when its arguments are whole and another part has begun, or when the answer ends.
  */
 import type { JsonObject } from "../../language/json.ts"
+import { JsonProgress } from "../shared/json-gaps.ts"
 
 export interface BlockEvent {
   readonly type: "content_block_start" | "content_block_delta" | "content_block_stop"
@@ -81,38 +82,5 @@ export class BlockQueue {
       this.#index++
       yield { type: "content_block_stop", index, body: {}, content: false }
     }
-  }
-}
-
-// Whether the pieces of a JSON object seen so far make a whole one, without keeping them. Nothing is validated: only
-// brackets and strings are followed.
-
-export class JsonProgress {
-  #depth = 0
-  #begun = false
-  #inString = false
-  #escaped = false
-
-  /** The object that began has ended. */
-  get whole(): boolean {
-    return this.#begun && this.#depth === 0
-  }
-
-  push(piece: string): void {
-    for (const character of piece) this.#take(character)
-  }
-
-  #take(character: string): void {
-    if (this.#inString) {
-      if (this.#escaped) this.#escaped = false
-      else if (character === "\\") this.#escaped = true
-      else if (character === '"') this.#inString = false
-      return
-    }
-    if (character === '"') this.#inString = true
-    else if (character === "{" || character === "[") {
-      this.#depth++
-      this.#begun = true
-    } else if (character === "}" || character === "]") this.#depth--
   }
 }

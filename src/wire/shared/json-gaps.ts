@@ -1,6 +1,6 @@
 /**
  * Values at known places of a JSON text, where they stand in it: found by reading it, never by searching. And where a value
- * ends that begins at a place, judged token by token.
+ * ends that begins at a place, judged token by token. And whether an object that comes in pieces has come whole.
  */
 
 /** Places by their path of names, without the places in arrays: "choices.delta.content". */
@@ -146,4 +146,38 @@ export function endOfOwn(text: string, start: number): number {
   if (text.charCodeAt(start) !== QUOTE) return endOfNumber(text, start)
   const end = endOfText(text, start)
   return hasEscape ? -1 : end
+}
+
+/**
+ * Whether the pieces of a JSON object seen so far make a whole one, without keeping them. Nothing is validated: only
+ * brackets and strings are followed.
+ */
+export class JsonProgress {
+  #depth = 0
+  #begun = false
+  #inString = false
+  #escaped = false
+
+  /** The object that began has ended. */
+  get whole(): boolean {
+    return this.#begun && this.#depth === 0
+  }
+
+  push(piece: string): void {
+    for (const character of piece) this.#take(character)
+  }
+
+  #take(character: string): void {
+    if (this.#inString) {
+      if (this.#escaped) this.#escaped = false
+      else if (character === "\\") this.#escaped = true
+      else if (character === '"') this.#inString = false
+      return
+    }
+    if (character === '"') this.#inString = true
+    else if (character === "{" || character === "[") {
+      this.#depth++
+      this.#begun = true
+    } else if (character === "}" || character === "]") this.#depth--
+  }
 }

@@ -7,6 +7,7 @@
  */
 import type { ModelEvent, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { type Json, type JsonObject, isObject, parseToolInput, readText } from "../../language/json.ts"
+import { JsonProgress } from "./json-gaps.ts"
 
 /** Lengths, in characters. */
 export interface NameLimits {
@@ -130,6 +131,14 @@ interface NamedCall {
   readonly name: string
 }
 
+interface CallPiece {
+  readonly index: Json | undefined
+  /** Empty where the piece has none, as the other texts. */
+  readonly id: string
+  readonly name: string
+  readonly arguments: string
+}
+
 /**
  * The tool calls of one stream, put together from pieces. Backends are sloppy here, each in its own way: an index that is missing,
  * or 0 for every call; an id that is missing, repeated, or new with every piece; a name that comes after the first arguments.
@@ -140,6 +149,7 @@ export class OpenCalls<Call extends NamedCall> {
   /** By the first id that was told of a call. */
   readonly #byId = new Map<string, Call>()
   readonly #byIndex = new Map<number, Call>()
+  readonly #arguments = new Map<Call, JsonProgress>()
 
   constructor(make: () => Call) {
     this.#make = make
@@ -150,22 +160,30 @@ export class OpenCalls<Call extends NamedCall> {
     return this.#calls
   }
 
-  /** The call that a piece with this index, id and name belongs to; another one where it begins one. */
-  find(index: Json | undefined, id: string, name: string): Call {
-    const call = this.#byId.get(id) ?? this.#at(index, id, name)
+  /** The call that a piece belongs to; another one where it begins one. Each piece is asked for once. */
+  find(piece: CallPiece): Call {
+    const { id } = piece
+    const call = this.#byId.get(id) ?? this.#at(piece)
     if (id !== "" && call.id === "") this.#byId.set(id, call)
+    this.#arguments.get(call)?.push(piece.arguments)
     return call
   }
 
-  #at(index: Json | undefined, id: string, name: string): Call {
+  #at({ index, id, name, arguments: begun }: CallPiece): Call {
     const here = typeof index === "number" ? this.#byIndex.get(index) : undefined
-    if (here !== undefined && !isAnother(here, id, name)) return here
+    if (here !== undefined && !isAnother(here, id, name) && !this.#isAgain(here, name, begun)) return here
     const last = this.#calls.at(-1)
     if (last !== undefined && name === "" && id === "") return last
     const call = this.#make()
     this.#calls.push(call)
+    this.#arguments.set(call, new JsonProgress())
     if (typeof index === "number") this.#byIndex.set(index, call)
     return call
+  }
+
+  /** Without ids a tool that is called twice at one index is told by its name again, and arguments that begin after whole ones. */
+  #isAgain(call: Call, name: string, begun: string): boolean {
+    return name !== "" && name === call.name && begun.startsWith("{") && this.#arguments.get(call)?.whole === true
   }
 }
 
@@ -210,10 +228,11 @@ export class CallReader {
     const said: JsonObject = isObject(piece.function) ? piece.function : {}
     const id = readText(piece.id)
     const name = readText(said.name)
-    const call = this.#calls.find(piece.index, id, name)
+    const text = isObject(said.arguments) ? JSON.stringify(said.arguments) : readText(said.arguments)
+    const call = this.#calls.find({ index: piece.index, id, name, arguments: text })
     if (call.id === "") call.id = id
     if (call.name === "") call.name = name
-    call.waiting += isObject(said.arguments) ? JSON.stringify(said.arguments) : readText(said.arguments)
+    call.waiting += text
     return call.name === "" ? [] : [...this.#announce(call, answerId), ...tell(call)]
   }
 

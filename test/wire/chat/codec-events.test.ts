@@ -174,6 +174,20 @@ const sloppy: readonly (readonly [fact: string, events: SseEvent[], calls: strin
       ["call_x1_1", "g", '{"x":1}'],
     ],
   ],
+  [
+    "index 0, no ids and the same name for every call",
+    pieces(
+      { index: 0, ...fn("f", '{"x":') },
+      { index: 0, ...fn("f", '{"y":"}"}') },
+      { index: 0, id: "", ...fn("f", "}") },
+      { index: 0, ...fn("f", '{"x":2}') },
+      { index: 0, ...fn(undefined, "") },
+    ),
+    [
+      ["call_x1_0", "f", '{"x":{"y":"}"}}'],
+      ["call_x1_1", "f", '{"x":2}'],
+    ],
+  ],
   ["a call that never gets a name is none", pieces({ index: 0, id: "a", ...fn(undefined, "{}") }), []],
 ]
 
