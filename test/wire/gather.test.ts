@@ -266,6 +266,11 @@ describe("of a chat stream is kept", () => {
     expect(messageOf(...called.map((call) => piece({ index: 0, ...call })))).toMatchObject({ tool_calls: called })
   })
 
+  test("calls that share an id", () => {
+    const called = ['{"x":1}', '{"x":2}'].map((text) => ({ id: "a", function: { name: "f", arguments: text } }))
+    expect(messageOf(...called.map((call, index) => piece({ index, ...call })))).toMatchObject({ tool_calls: called })
+  })
+
   test("the older call of a function", () => {
     const message = messageOf(
       delta({ function_call: { name: "f", arguments: "{" } }),

@@ -163,7 +163,8 @@ export class OpenCalls<Call extends NamedCall> {
   /** The call that a piece belongs to; another one where it begins one. Each piece is asked for once. */
   find(piece: CallPiece): Call {
     const { id } = piece
-    const call = this.#byId.get(id) ?? this.#at(piece)
+    const named = this.#byId.get(id)
+    const call = named === undefined || this.#sharesId(named, piece) ? this.#at(piece) : named
     if (id !== "" && call.id === "") this.#byId.set(id, call)
     this.#arguments.get(call)?.push(piece.arguments)
     return call
@@ -179,6 +180,12 @@ export class OpenCalls<Call extends NamedCall> {
     this.#arguments.set(call, new JsonProgress())
     if (typeof index === "number") this.#byIndex.set(index, call)
     return call
+  }
+
+  /** Some backends give several calls one id. Of each the index is another then, and it is told by its name again. */
+  #sharesId(call: Call, { index, name }: CallPiece): boolean {
+    if (name === "" || call.name === "" || typeof index !== "number" || this.#byIndex.get(index) === call) return false
+    return name !== call.name || this.#arguments.get(call)?.whole === true
   }
 
   /** Without ids a tool that is called twice at one index is told by its name again, and arguments that begin after whole ones. */
@@ -213,6 +220,7 @@ export class CallReader {
     waiting: "",
     toldArguments: false,
   }))
+  readonly #ids = new Set<string>()
   #told = 0
 
   constructor(names: ToolNames) {
@@ -230,7 +238,9 @@ export class CallReader {
     const name = readText(said.name)
     const text = isObject(said.arguments) ? JSON.stringify(said.arguments) : readText(said.arguments)
     const call = this.#calls.find({ index: piece.index, id, name, arguments: text })
-    if (call.id === "") call.id = id
+    // Of calls that share an id the first has it.
+    if (call.id === "" && !this.#ids.has(id)) call.id = id
+    this.#ids.add(call.id)
     if (call.name === "") call.name = name
     call.waiting += text
     return call.name === "" ? [] : [...this.#announce(call, answerId), ...tell(call)]

@@ -188,6 +188,26 @@ const sloppy: readonly (readonly [fact: string, events: SseEvent[], calls: strin
       ["call_x1_1", "f", '{"x":2}'],
     ],
   ],
+  [
+    "one id for every call",
+    pieces(
+      { index: 0, id: "a", ...fn("f", "") },
+      { index: 0, id: "a", ...fn(undefined, '{"x":1}') },
+      { index: 1, id: "a", ...fn("f", "") },
+      { index: 1, id: "a", ...fn(undefined, '{"x":2}') },
+      { index: 2, id: "a", ...fn("g", "{}") },
+    ),
+    [
+      ["a", "f", '{"x":1}'],
+      ["call_x1_1", "f", '{"x":2}'],
+      ["call_x1_2", "g", "{}"],
+    ],
+  ],
+  [
+    "an index that runs on while id and name are the same",
+    pieces({ index: 0, id: "a", ...fn("f", "{") }, { index: 1, id: "a", ...fn("f", "}") }),
+    [["a", "f", "{}"]],
+  ],
   ["a call that never gets a name is none", pieces({ index: 0, id: "a", ...fn(undefined, "{}") }), []],
 ]
 
