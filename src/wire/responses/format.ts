@@ -7,6 +7,7 @@
  */
 import { Failure } from "../../failure/failure.ts"
 import {
+  filled,
   firstFailure,
   isObject,
   type Json,
@@ -146,9 +147,14 @@ function refuseNotServed(body: JsonObject, input: Input, background: boolean): F
   return checkServiceTier(body)
 }
 
-/** A reference may leave its type out: then it is an id and nothing else that would tell what it is. */
+/**
+ * A reference may leave its type out: then it is an id and nothing else that would tell what it is. An image that was made
+ * earlier is one too where it comes without its data (https://platform.openai.com/docs/guides/image-generation).
+ */
 const isReference = (item: JsonObject): boolean =>
-  item["type"] === "item_reference" || (!present(item["type"]) && !present(item["role"]) && present(item["id"]))
+  item["type"] === "item_reference" ||
+  (item["type"] === "image_generation_call" && !filled(item["result"])) ||
+  (!present(item["type"]) && !present(item["role"]) && present(item["id"]))
 
 // The input of a responses request: a text, or items. Messages are checked; what other items hold is the format's
 // business and travels, but their parts are listed with the messages' own, for a tool's output may carry images.
