@@ -194,12 +194,19 @@ function readImage(part: JsonObject, field: string): ImagePart | Failure {
 
 function readDocument(part: JsonObject, field: string): DocumentPart | Failure {
   const file: JsonObject = isObject(part.file) ? part.file : {}
-  const data = typeof file.file_data === "string" ? readDataUrl(file.file_data) : undefined
-  if (data === undefined) return misshapen(`'${field}.file.file_data' must be a data: URL in base64.`)
+  const data = typeof file.file_data === "string" ? readFileData(file.file_data) : undefined
+  if (data === undefined)
+    return misshapen(`'${field}.file.file_data' must be a data: URL in base64, or the base64 of a PDF.`)
   const name = typeof file.filename === "string" && file.filename !== "" ? file.filename : undefined
   const source = data.mediaType.startsWith("text/") ? ({ kind: "text", text: decodeText(data) } as const) : data
   return { type: "document", source, name, cache: cacheMark(part) }
 }
+
+/** Written without its `data:` head, a file is what it nearly always is. */
+const readFileData = (data: string): DataSource | undefined =>
+  /^[A-Za-z0-9+/=_-]+$/.test(data.slice(0, LONGEST_HEAD))
+    ? { kind: "data", mediaType: "application/pdf", base64: data }
+    : readDataUrl(data)
 
 const decodeText = ({ base64 }: DataSource): string => Buffer.from(base64, "base64").toString("utf8")
 

@@ -92,6 +92,24 @@ const understood: readonly (readonly [fact: string, body: JsonObject, says: Part
       },
     ],
     [
+      "a file without the head of its data is a PDF",
+      say({ role: "user", content: [{ type: "file", file: { filename: "a.pdf", file_data: "JVBERg==" } }] }),
+      {
+        turns: [
+          {
+            role: "user",
+            parts: [
+              {
+                type: "document",
+                source: { kind: "data", mediaType: "application/pdf", base64: "JVBERg==" },
+                name: "a.pdf",
+              },
+            ],
+          },
+        ],
+      },
+    ],
+    [
       "cache marks are kept",
       say({ role: "system", content: [{ ...text("s"), cache_control: { type: "ephemeral", ttl: "1h" } }] }, hi),
       { instructions: [{ ...text("s"), cache: { ttl: "5m" } }] },
@@ -339,6 +357,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
     SHAPE,
   ],
   ["an image of no data", user({ type: "image_url", image_url: { url: "data:image/png;base64," } }), SHAPE],
+  ["a file by its address", user({ type: "file", file: { file_data: "https://example.com/a.pdf" } }), SHAPE],
   ["a file without data", user({ type: "file", file: { filename: "a.pdf" } }), SHAPE],
   ["a text that is a number", user({ type: "text", text: 5 }), SHAPE],
   ["a result of no call", say(hi, { role: "tool", content: "x" }), SHAPE],
