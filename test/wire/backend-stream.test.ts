@@ -33,6 +33,7 @@ const shapes: Readonly<Record<string, readonly [Format, (text: string, place: nu
     "chat",
     (text) => event(`{"model":"catalogue/model", "choices": [{"delta": {"content": ${text}}}] }`),
   ],
+  "chat, without a model": ["chat", (text) => event(`{"id":"c","choices":[{"index":0,"delta":{"content":${text}}}]}`)],
   "chat, the text before the model and numbers in their own spelling": [
     "chat",
     (text) => event(`{"choices":[{"delta":{"reasoning_content":${text}}}],"created":1.0,"model":"backend-model"}`),
