@@ -49,13 +49,14 @@ export class Connection {
   /** The response as it is to be sent. A stream that does not signal its end is watched, and closes its connection. */
   answered(response: Response): Response {
     if (this.#isStreaming) return response
-    const { body, status, headers } = response
-    if (body === null || !isStream(headers)) {
+    const { status, headers } = response
+    // Its body last: a look at that makes a stream of it, which costs every call, and loses the type of a text.
+    if (!isStream(headers) || response.body === null) {
       this.#server.timeout(this.#request, this.#idleS)
       return response
     }
     headers.set("Connection", "close")
-    return new Response(this.#watched(body), { status, headers })
+    return new Response(this.#watched(response.body), { status, headers })
   }
 
   /** Each part is asked for when the client has taken those before it. It has time for that, and the next part as long as it takes. */
