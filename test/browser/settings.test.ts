@@ -209,6 +209,26 @@ test("what another member sets while a form is open stays, and is shown", async 
   expect(await buyer.getByLabel("Tax number (NPWP)").inputValue()).toBe("012345678901000")
 })
 
+test("what is typed while a form is being saved stays", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Buyer's details" })
+  const answered = Promise.withResolvers<void>()
+  await visit.page.route("**/account", async (route) => {
+    if (route.request().method() === "PATCH") await answered.promise
+    await route.continue()
+  })
+  await card.getByLabel("Name or company").fill("PT Maju")
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByLabel("Address").fill("Jalan Satu")
+  answered.resolve()
+  await visit.page.getByText("Buyer's details saved").waitFor()
+  expect(await card.getByLabel("Address").inputValue()).toBe("Jalan Satu")
+  expect(await card.getByLabel("Name or company").inputValue()).toBe("PT Maju")
+  expect(await accountOf(person)).toMatchObject({ buyer_name: "PT Maju", buyer_address: null })
+})
+
 test("a webhook is made with a secret that is shown once, tested, rotated and deleted", async () => {
   const person = await world.gateway.person(1_000_000)
   await using visit = await world.visit({ person })

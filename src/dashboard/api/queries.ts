@@ -143,23 +143,29 @@ export const priceChangesQuery = queryOptions({
   refetchInterval: ({ state }) => untilNext(state.data?.map(({ effective_at: at }) => at) ?? []),
 })
 
-/** A form over something that others may change meanwhile. */
 interface Edits<Draft> {
   /** What the fields show: what was typed, and else what is there now. */
   readonly draft: Draft
   /** What was typed. Nothing else is to be sent. */
   readonly edits: Partial<Draft>
   readonly edit: (change: Partial<Draft>) => void
-  readonly forget: () => void
+  /** These were saved. What was typed since stays. */
+  readonly forget: (saved: Partial<Draft>) => void
 }
 
+/** A form over something that others may change meanwhile. */
 export function useEdits<Draft extends object>(current: Draft): Edits<Draft> {
   const [edits, setEdits] = useState<Partial<Draft>>({})
   return {
     draft: { ...current, ...edits },
     edits,
-    edit: (change) => setEdits({ ...edits, ...change }),
-    forget: () => setEdits({}),
+    edit: (change) => setEdits((before) => ({ ...before, ...change })),
+    forget: (saved) =>
+      setEdits((before) => {
+        const since = { ...before }
+        for (const name in saved) if (since[name] === saved[name]) delete since[name]
+        return since
+      }),
   }
 }
 

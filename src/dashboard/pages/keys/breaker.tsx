@@ -178,14 +178,13 @@ function BreakerForm({ breaker }: { readonly breaker: Breaker }) {
     },
     onSuccess: (changed) => {
       client.setQueryData(breakerQuery.queryKey, changed)
-      forget()
       toasts.done(text.saved)
     },
   })
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setTried(true)
-    if (settings !== undefined && !change.isPending) change.mutate(edits)
+    if (settings !== undefined && !change.isPending) change.mutate(edits, { onSuccess: () => forget(edits) })
   }
   // One that was set through the API stays a choice.
   const factors = isKnown(factor) ? FACTORS : [factor, ...FACTORS]

@@ -45,17 +45,18 @@ export function EmailAlerts() {
     mutationFn: changeAccount,
     onSuccess: (changed) => {
       client.setQueryData(accountQuery.queryKey, changed)
-      forget()
       toasts.done(changed.low_balance_email === null ? text.turnedOff : text.saved)
     },
   })
+  const save = (changed: Parameters<typeof changeAccount>[0]) =>
+    change.mutate(changed, { onSuccess: () => forget(edits) })
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setTried(true)
     if (!isAmount || !isAddress || change.isPending) return
     // Turned on, it is as it stands here.
     const sent = isOn ? edits : draft
-    change.mutate({
+    save({
       ...(sent.address !== undefined && { low_balance_email: sent.address.trim() }),
       ...(sent.threshold !== undefined && { low_balance_threshold_micro: isEmpty ? null : Number(micro) }),
       ...(sent.budgets !== undefined && { budget_mails: sent.budgets }),
@@ -99,7 +100,7 @@ export function EmailAlerts() {
             <Button
               kind="quiet"
               onClick={() =>
-                change.mutate({
+                save({
                   low_balance_email: null,
                   low_balance_threshold_micro: null,
                   budget_mails: false,
@@ -145,7 +146,6 @@ export function Buyer() {
     mutationFn: changeAccount,
     onSuccess: (changed) => {
       client.setQueryData(accountQuery.queryKey, changed)
-      forget()
       toasts.done(text.saved)
     },
   })
@@ -153,11 +153,12 @@ export function Buyer() {
     event.preventDefault()
     setTried(true)
     if (!isNpwp || !isAddress || change.isPending) return
-    change.mutate({
+    const changed = {
       ...(edits.name !== undefined && { buyer_name: typedOrNull(edits.name.trim()) }),
       ...(edits.address !== undefined && { buyer_address: typedOrNull(lines.join("\n")) }),
       ...(edits.npwp !== undefined && { buyer_npwp: typedOrNull(npwp) }),
-    })
+    }
+    change.mutate(changed, { onSuccess: () => forget(edits) })
   }
   return (
     <Card title={text.title}>
