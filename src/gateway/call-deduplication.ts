@@ -13,9 +13,14 @@ import { turns } from "../store/gate.ts"
 import { ReplayMemory } from "./replay-memory.ts"
 import { type HandoverRequest, serveHandover, type Neighbours, requestHandover } from "./response-handover.ts"
 import type { Answer, UnreadBytes } from "./outbox.ts"
-import { type IncomingCall, type OriginalCall, ReplayableCall, type DuplicateOutcome } from "./replayable-call.ts"
+import {
+  type DuplicateOutcome,
+  type IncomingCall,
+  type OriginalCall,
+  ReplayableCall,
+  type ReplayableCallOptions,
+} from "./replayable-call.ts"
 import { SdkRetries } from "./sdk-retries.ts"
-import { SharedResponse } from "./shared-response.ts"
 
 export interface DeduplicationOptions {
   readonly clock: Clock
@@ -63,6 +68,7 @@ export class CallDeduplication {
   /** Calls with a key, by the hash of API key and header. */
   readonly #calls = new Map<string, ReplayableCall>()
   readonly #retries: SdkRetries
+  readonly #retryOptions: ReplayableCallOptions
   readonly #inTurn = turns({ atOnce: STATEMENTS_AT_ONCE, most: MAX_STATEMENTS, refused: tooManyClaims })
   /** Duplicates since this process began. */
   readonly outcomes: Record<DuplicateOutcome, number> = { attached: 0, replayed: 0, refused: 0 }
@@ -70,7 +76,15 @@ export class CallDeduplication {
   constructor(parts: DeduplicationOptions) {
     this.#options = parts
     this.#replayMemory = new ReplayMemory(parts.clock, parts.limits.replayBytes, REPLAY_MS)
-    this.#retries = new SdkRetries(parts.clock, Math.floor(parts.limits.replayBytes / 2))
+    const retries = new SdkRetries(parts.clock, Math.floor(parts.limits.replayBytes / 2))
+    this.#retries = retries
+    this.#retryOptions = {
+      ports: parts,
+      replayMemory: retries.replayMemory,
+      durable: undefined,
+      onForgotten: (call) => retries.delete(call),
+      onOutcome: this.#countOutcome,
+    }
   }
 
   /** Bytes in use. */
@@ -99,14 +113,12 @@ export class CallDeduplication {
   ): Promise<Answer | Failure> {
     const { key, endpoint, body, caller, requestId } = incoming
     const { accountId, keyId } = caller.record
-    const digesting = digestOf(body)
-    const digest = digesting instanceof Promise ? await digesting : digesting
-    const fingerprint = fingerprintOf(key, endpoint, digest)
+    const fingerprint = fingerprintOf(key, endpoint, await digestOf(body))
     const keyHash = keyHashOf(keyId, key)
     const name = keyHash.toString("hex")
     const known = this.#calls.get(name)
     if (known !== undefined) {
-      const answer = await known.replay(fingerprint, incoming)
+      const answer = await known.replay(fingerprint.toString("hex"), incoming)
       const elsewhere =
         known.claimedElsewhere &&
         (await this.#fetchFromNeighbour(known.claimedElsewhere, { keyHash, fingerprint }, incoming))
@@ -114,24 +126,17 @@ export class CallDeduplication {
     }
     const { store, processId } = this.#options
     const claim = { keyId, keyHash, accountId, fingerprint, requestId, processId }
-    const shared = this.#newSharedResponse(incoming, (bytes) => this.#replayMemory.reserve(claim, bytes))
-    const call: ReplayableCall = new ReplayableCall(
-      {
-        accountId,
-        requestId,
-        fingerprint,
-        bodyBytes: body.length,
-        replayMemory: this.#replayMemory,
-        durable: {
-          claim: () => this.#inTurn(accountId, () => claimCall(store, claim)),
-          free: () => this.#free(claim),
-          fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
-        },
-        onForgotten: () => this.#calls.delete(name),
-        onOutcome: this.#countOutcome,
+    const call = new ReplayableCall(incoming, fingerprint.toString("hex"), {
+      ports: this.#options,
+      replayMemory: this.#replayMemory,
+      durable: {
+        claim: () => this.#inTurn(accountId, () => claimCall(store, claim)),
+        free: () => this.#free(claim),
+        fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
       },
-      shared,
-    )
+      onForgotten: () => this.#calls.delete(name),
+      onOutcome: this.#countOutcome,
+    })
     // Others may have filled the memory, which must keep nobody from being answered once.
     call.begin()
     this.#calls.set(name, call)
@@ -142,52 +147,26 @@ export class CallDeduplication {
    * Handles a call that an SDK has sent `retries` times before. A retry of a call whose response did not arrive gets that response.
    * Any other call is run by `work`, and can be replayed while there is memory for its response.
    */
-  async runOrReplay(
+  runOrReplay(
     incoming: IncomingCall,
     retries: number,
     work: (first?: OriginalCall) => Promise<Answer | Failure>,
-  ): Promise<Answer | Failure> {
-    const { endpoint, body, caller, requestId } = incoming
-    const { accountId, keyId } = caller.record
-    const digesting = digestOf(body)
-    const fingerprint = digesting instanceof Promise ? await digesting : digesting
-    const name = { keyId, endpoint, bodyBytes: body.length, fingerprint }
-    if (retries > 0) {
-      const known = this.#retries.find(name)
-      if (known !== undefined) return await known.replay(fingerprint, incoming)
-    }
-    const { replayMemory } = this.#retries
-    const reserve = (bytes: number) => {
-      const hasRoom = replayMemory.reserve(caller.record, bytes)
-      // A response that is not stored cannot be replayed.
-      if (!hasRoom) call.forget()
-      return hasRoom
-    }
-    const shared = this.#newSharedResponse(incoming, reserve, () => call.forget())
-    const call: ReplayableCall = new ReplayableCall(
-      {
-        accountId,
-        requestId,
-        fingerprint,
-        bodyBytes: body.length,
-        replayMemory,
-        durable: undefined,
-        onForgotten: () => this.#retries.delete(sent),
-        onOutcome: this.#countOutcome,
-      },
-      shared,
-    )
-    const sent = { name, call, place: undefined }
-    if (!call.begin()) return await work()
-    this.#retries.add(sent)
-    return await call.run(work)
+  ): MaybePromise<Answer | Failure> {
+    return andThen(digestOf(incoming.body), (fingerprint) => {
+      const call = new ReplayableCall(incoming, fingerprint, this.#retryOptions)
+      const known = retries > 0 ? this.#retries.find(call) : undefined
+      if (known !== undefined) return known.replay(fingerprint, incoming)
+      if (!call.begin()) return work()
+      this.#retries.add(call)
+      return call.run(work)
+    })
   }
 
   /** The response of a call with a key, in frames, for a neighbour process that received a duplicate (response-handover.ts). */
   handOver({ keyHash, fingerprint }: HandoverRequest, signal: AbortSignal): ReadableStream<Uint8Array> {
     const call = this.#calls.get(keyHash)
     const incoming = { signal, connection: undefined }
-    return serveHandover(call?.replay(Buffer.from(fingerprint, "hex"), incoming), this.#options.clock)
+    return serveHandover(call?.replay(fingerprint, incoming), this.#options.clock)
   }
 
   /** Undefined where the neighbour has no response; then the row decides the answer. */
@@ -204,8 +183,7 @@ export class CallDeduplication {
       keyHash: Buffer.from(claim.keyHash).toString("hex"),
       fingerprint: Buffer.from(claim.fingerprint).toString("hex"),
     }
-    const { heartbeatMs, readerStallMs: stallMs } = limits
-    const receiving = { clock, heartbeatMs, stallMs, unread, connection, signal }
+    const receiving = { clock, limits, unread, connection, signal }
     return await requestHandover(neighbours, claimed.processId, handed, receiving)
   }
 
@@ -216,17 +194,6 @@ export class CallDeduplication {
 
   readonly #countOutcome = (outcome: DuplicateOutcome): void => {
     this.outcomes[outcome]++
-  }
-
-  #newSharedResponse(
-    { connection }: IncomingCall,
-    reserve: (bytes: number) => boolean,
-    onDelivered?: () => void,
-  ): SharedResponse {
-    const { clock, limits, unread } = this.#options
-    const { heartbeatMs, readerStallMs: stallMs } = limits
-    const delivery = onDelivered === undefined ? {} : { onDelivered }
-    return new SharedResponse({ clock, heartbeatMs, stallMs, unread, reserve, ...delivery }, connection)
   }
 
   /** A row that is not freed blocks its key until this process ends. */
@@ -246,12 +213,12 @@ const tooManyClaims = (): Failure =>
 
 const keyHashOf = (keyId: string, key: string): Buffer => createHash("sha256").update(`${keyId}\n${key}`).digest()
 
-/** SHA-256. A large body is hashed off the main thread. */
-const digestOf = (body: Uint8Array<ArrayBuffer>): MaybePromise<Buffer> =>
+/** SHA-256 in base64. A large body is hashed off the main thread. */
+const digestOf = (body: Uint8Array<ArrayBuffer>): MaybePromise<string> =>
   body.length > LARGE_BODY_BYTES
-    ? andThen(crypto.subtle.digest("SHA-256", body), (digest) => Buffer.from(digest))
-    : Buffer.from(Bun.SHA256.hash(body).buffer)
+    ? andThen(crypto.subtle.digest("SHA-256", body), (digest) => Buffer.from(digest).toString("base64"))
+    : Bun.SHA256.hash(body, "base64")
 
 /** An HMAC with the client's own key, because a body is a prompt. */
-const fingerprintOf = (key: string, endpoint: string, digest: Buffer): Buffer =>
-  createHmac("sha256", key).update(`call ${endpoint}\n`).update(digest).digest()
+const fingerprintOf = (key: string, endpoint: string, digest: string): Buffer =>
+  createHmac("sha256", key).update(`call ${endpoint}\n`).update(digest, "base64").digest()

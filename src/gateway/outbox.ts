@@ -33,19 +33,24 @@ export interface StreamEnd {
   abandon(): void
 }
 
-export interface OutboxOptions {
+/** What the outboxes of a process share. */
+export interface OutboxPorts {
   readonly clock: Clock
-  readonly heartbeatMs: number
-  /** A client that reads nothing for this long counts as gone. */
-  readonly stallMs: number
+  readonly limits: {
+    readonly heartbeatMs: number
+    /** A client that reads nothing for this long counts as gone. */
+    readonly readerStallMs: number
+  }
   readonly unread: UnreadBytes
-  readonly connection?: StreamConnection | undefined
-  /** Run after each `heartbeatMs` without a write, once `watchIdle` was called. */
-  readonly onIdle: () => void
-  /** Run when the client leaves. */
-  readonly onLeave: () => void
-  /** Run when the client has read the whole response. */
-  readonly onDelivered?: () => void
+}
+
+export interface OutboxListener {
+  /** After each `heartbeatMs` without a write, once `watchIdle` was called. */
+  onIdle?(): void
+  /** The client leaves. */
+  onLeave(outbox: Outbox): void
+  /** The client has read the whole response. */
+  onDelivered?(outbox: Outbox): void
 }
 
 const encoder = new TextEncoder()
@@ -58,7 +63,8 @@ export type ClientOutbox = Pick<
 
 export class Outbox implements Placed {
   place: number | undefined
-  readonly #options: OutboxOptions
+  readonly #ports: OutboxPorts
+  readonly #listener: OutboxListener
   #chunks: (string | Uint8Array)[] = []
   /** Index of the first unread chunk. */
   #nextChunk = 0
@@ -69,15 +75,18 @@ export class Outbox implements Placed {
   /** The client has the head and can read. */
   #isReading = false
   #lastReadAt = 0
-  readonly #idleTimer: IdleTimer
+  /** Undefined as long as nobody asked for heartbeats. */
+  #idleTimer: IdleTimer | undefined
   #stallTimer: Timer | undefined
   /** Set while the client waits for more bytes. */
   #pendingPull: ReadableStreamDefaultController<Uint8Array> | undefined
-  #connection: StreamEnd | undefined
+  readonly #connection: StreamConnection | undefined
+  #streamEnd: StreamEnd | undefined
 
-  constructor(options: OutboxOptions) {
-    this.#options = options
-    this.#idleTimer = new IdleTimer(options)
+  constructor(ports: OutboxPorts, listener: OutboxListener, connection?: StreamConnection) {
+    this.#ports = ports
+    this.#listener = listener
+    this.#connection = connection
   }
 
   /** Something was written. */
@@ -93,13 +102,20 @@ export class Outbox implements Placed {
 
   /** Starts the heartbeats. */
   watchIdle(): void {
+    if (this.#hasLeft || this.#ended) return
+    const { clock, limits } = this.#ports
+    this.#idleTimer ??= new IdleTimer({
+      clock,
+      heartbeatMs: limits.heartbeatMs,
+      onIdle: () => this.#listener.onIdle?.(),
+    })
     this.#idleTimer.start()
   }
 
   /** Does nothing for a client that has left. */
   write(text: string): void {
     if (text === "" || this.#hasLeft || this.#ended) return
-    this.#idleTimer.activity()
+    this.#idleTimer?.activity()
     this.#hasBegun = true
     const size = Buffer.byteLength(text)
     const asking = this.#pendingPull
@@ -126,20 +142,20 @@ export class Outbox implements Placed {
 
   #addUnread(bytes: number): void {
     this.#unread += bytes
-    this.#options.unread.add(this, bytes)
+    this.#ports.unread.add(this, bytes)
     if (this.#isReading) this.#watchForStall()
   }
 
   /** Sends a heartbeat. A client with unread bytes gets none, or their number would be unbounded. */
   heartbeat(text: string): void {
-    if (this.#unread > 0) this.#idleTimer.activity()
+    if (this.#unread > 0) this.#idleTimer?.activity()
     else this.write(text)
   }
 
   end(): void {
     if (this.#ended) return
     this.#ended = true
-    this.#idleTimer.end()
+    this.#idleTimer?.end()
     if (this.#pendingPull !== undefined) this.#close(this.#pendingPull)
   }
 
@@ -147,21 +163,21 @@ export class Outbox implements Placed {
   leave(): void {
     if (this.#hasLeft) return
     this.#hasLeft = true
-    this.#idleTimer.end()
+    this.#idleTimer?.end()
     this.#stallTimer?.cancel()
     this.#chunks = []
     this.#nextChunk = 0
     this.#consumed(this.#unread)
-    this.#connection?.abandon()
+    this.#streamEnd?.abandon()
     this.#pendingPull?.error(stalledError())
     this.#pendingPull = undefined
-    this.#options.onLeave()
+    this.#listener.onLeave(this)
   }
 
   /** The whole response, if it has ended and fits in one chunk; otherwise undefined. */
   takeWhole(): string | undefined {
     if (!this.#ended || this.#hasLeft || this.#unread > CHUNK_BYTES) return undefined
-    this.#options.connection?.takeEnd().ends()
+    this.#connection?.takeEnd().ends()
     let text = ""
     for (const piece of this.#chunks) {
       if (typeof piece !== "string") throw new Error("what was cut is not small")
@@ -174,8 +190,8 @@ export class Outbox implements Placed {
 
   /** The response as a stream. */
   stream(): ReadableStream<Uint8Array> {
-    this.#connection = this.#options.connection?.takeEnd()
-    if (this.#hasLeft) this.#connection?.abandon()
+    this.#streamEnd = this.#connection?.takeEnd()
+    if (this.#hasLeft) this.#streamEnd?.abandon()
     this.#isReading = true
     if (this.#unread > 0) this.#watchForStall()
     return new ReadableStream<Uint8Array>(
@@ -194,9 +210,9 @@ export class Outbox implements Placed {
 
   #close(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#pendingPull = undefined
-    this.#connection?.ends()
+    this.#streamEnd?.ends()
     controller.close()
-    this.#options.onDelivered?.()
+    this.#listener.onDelivered?.(this)
   }
 
   #sendChunks(controller: ReadableStreamDefaultController<Uint8Array>): void {
@@ -216,14 +232,14 @@ export class Outbox implements Placed {
       this.#chunks = this.#chunks.slice(this.#nextChunk)
       this.#nextChunk = 0
     }
-    this.#lastReadAt = this.#options.clock.running()
+    this.#lastReadAt = this.#ports.clock.running()
     this.#consumed(taken)
   }
 
   #consumed(bytes: number): void {
     if (bytes === 0) return
     this.#unread -= bytes
-    this.#options.unread.remove(this, bytes)
+    this.#ports.unread.remove(this, bytes)
     if (this.#unread > 0) return
     this.#stallTimer?.cancel()
     this.#stallTimer = undefined
@@ -232,14 +248,14 @@ export class Outbox implements Placed {
   /** Bytes wait for the client. It counts as gone after `stallMs` without a read. */
   #watchForStall(): void {
     if (this.#stallTimer !== undefined || this.#hasLeft) return
-    const { clock, stallMs } = this.#options
+    const { clock, limits } = this.#ports
     this.#lastReadAt = clock.running()
-    this.#stallTimer = clock.after(stallMs, () => this.#checkStall())
+    this.#stallTimer = clock.after(limits.readerStallMs, () => this.#checkStall())
   }
 
   #checkStall(): void {
-    const { clock, stallMs } = this.#options
-    const leftMs = this.#lastReadAt + stallMs - clock.running()
+    const { clock, limits } = this.#ports
+    const leftMs = this.#lastReadAt + limits.readerStallMs - clock.running()
     if (leftMs <= 1) return this.leave()
     this.#stallTimer = clock.after(leftMs, () => this.#checkStall())
   }

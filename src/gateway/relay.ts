@@ -267,18 +267,10 @@ export function deliverBody(
   }
   // The body is in memory already, so a refusal changes nothing.
   reservation?.reserve(Buffer.byteLength(body))
-  const { heartbeatMs, readerStallMs: stallMs } = ports.limits
-  const outbox = new Outbox({
-    clock: ports.clock,
-    heartbeatMs,
-    stallMs,
-    // It is whole, and bounded by itself or by the account's reservation, so it is not counted among the unread bytes.
-    unread: new UnreadBytes(Infinity),
-    connection,
-    onIdle: () => {},
-    onLeave: free,
-    onDelivered: free,
-  })
+  const { clock, limits } = ports
+  // It is whole, and bounded by itself or by the account's reservation, so it is not counted among the unread bytes.
+  const unread = new UnreadBytes(Infinity)
+  const outbox = new Outbox({ clock, limits, unread }, { onLeave: free, onDelivered: free }, connection)
   outbox.write(body)
   outbox.end()
   request.signal.addEventListener("abort", () => outbox.leave())

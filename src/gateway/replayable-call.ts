@@ -2,6 +2,7 @@
  * A call whose response can be replayed to duplicates. `durable` is its row, which tells all processes which call is the original.
  * Without a row only this process knows the call, and only until the client has the whole response.
  */
+import type { Placed } from "../../actors/kernel/dense-set.ts"
 import type { UsageRecord, UsageStatus } from "../../actors/ledger.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
@@ -11,8 +12,8 @@ import type { CallClaimed } from "../store/call-keys.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import type { Caller } from "./authenticate.ts"
 import type { ReplayEntry, ReplayMemory } from "./replay-memory.ts"
-import type { Answer, Outbox, StreamConnection } from "./outbox.ts"
-import type { SharedResponse } from "./shared-response.ts"
+import type { Answer, Outbox, OutboxPorts, StreamConnection } from "./outbox.ts"
+import { type ResponseStorage, SharedResponse } from "./shared-response.ts"
 
 export const ORIGINAL_REQUEST_ID = "Idempotency-Original-Request-Id"
 
@@ -39,15 +40,11 @@ export interface OriginalCall {
 const ANSWERED: ReadonlySet<UsageStatus> = new Set(["ok", "usage_missing", "billing_error"])
 
 export interface ReplayableCallOptions {
-  readonly accountId: string
-  readonly requestId: string
-  /** Hash of endpoint and body. */
-  readonly fingerprint: Buffer
-  readonly bodyBytes: number
+  readonly ports: OutboxPorts
   readonly replayMemory: ReplayMemory
   readonly durable: DurableKey | undefined
   /** Run when the call can no longer be replayed. */
-  readonly onForgotten: () => void
+  readonly onForgotten: (call: ReplayableCall) => void
   readonly onOutcome: (outcome: DuplicateOutcome) => void
 }
 
@@ -62,16 +59,25 @@ interface DurableKey {
 /** A duplicate joined the stream, got the stored response, or was refused. */
 export type DuplicateOutcome = "attached" | "replayed" | "refused"
 
-export class ReplayableCall implements OriginalCall, ReplayEntry {
+type Head = Answer["headers"] | Failure
+
+export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorage, Placed {
   readonly accountId: string
+  readonly keyId: string
+  readonly endpoint: string
   readonly bodyBytes: number
-  readonly fingerprint: Buffer
+  /** Hash of endpoint and body. */
+  readonly fingerprint: string
   readonly shared: SharedResponse
   /** For the memory of responses. */
   retained: ReplayEntry["retained"] = undefined
+  place: number | undefined
+  readonly #requestId: string
   readonly #options: ReplayableCallOptions
-  readonly #head: Promise<Answer["headers"] | Failure>
-  #resolveHead: (head: Answer["headers"] | Failure) => void = () => {}
+  /** Of the response, once there is one. */
+  #head: Head | undefined
+  /** Made when a duplicate waits for the head. */
+  #pendingHead: PromiseWithResolvers<Head> | undefined
   #isClaimed = false
   #hasEnded = false
   #isForgotten = false
@@ -81,13 +87,36 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
   /** Cost of a finished call, in rupiah. */
   #cost: string | undefined
 
-  constructor(parts: ReplayableCallOptions, shared: SharedResponse) {
-    this.accountId = parts.accountId
-    this.bodyBytes = parts.bodyBytes
-    this.fingerprint = parts.fingerprint
-    this.#options = parts
-    this.#head = new Promise((resolve) => (this.#resolveHead = resolve))
-    this.shared = shared
+  constructor(
+    { endpoint, body, caller, requestId, connection }: IncomingCall,
+    fingerprint: string,
+    options: ReplayableCallOptions,
+  ) {
+    this.accountId = caller.record.accountId
+    this.keyId = caller.record.keyId
+    this.endpoint = endpoint
+    this.bodyBytes = body.length
+    this.fingerprint = fingerprint
+    this.#requestId = requestId
+    this.#options = options
+    this.shared = new SharedResponse(options.ports, this, connection)
+  }
+
+  /** A response with a durable key is given to whoever asks within its time. */
+  get isKeptOnDelivery(): boolean {
+    return this.#options.durable !== undefined
+  }
+
+  /** For the shared response. Without room for it, a call that only this process knows is forgotten. */
+  reserve(bytes: number): boolean {
+    const hasRoom = this.#options.replayMemory.reserve(this, bytes)
+    if (!hasRoom && !this.isKeptOnDelivery) this.forget()
+    return hasRoom
+  }
+
+  /** For the shared response. */
+  onDelivered(): void {
+    if (!this.isKeptOnDelivery) this.forget()
   }
 
   /** Whether there is memory for the response. Without it nothing is stored, and a duplicate finds the call under way or ended. */
@@ -98,17 +127,19 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
   }
 
   /** Runs the call and stores what its client receives. */
-  async run(work: (first: OriginalCall) => Promise<Answer | Failure>): Promise<Answer | Failure> {
-    try {
-      const answer = await work(this)
-      this.#originalAnswered(answer)
-      return answer
-    } catch (error) {
-      // Duplicates are told what the edge tells the first client.
-      const isAway = error instanceof DatabaseUnavailable
-      this.#originalAnswered(new Failure(isAway ? "dependency.database_unavailable" : "internal.error"))
-      throw error
-    }
+  run(work: (first: OriginalCall) => Promise<Answer | Failure>): Promise<Answer | Failure> {
+    return work(this).then(
+      (answer) => {
+        this.#originalAnswered(answer)
+        return answer
+      },
+      (error: unknown) => {
+        // Duplicates are told what the edge tells the first client.
+        const isAway = error instanceof DatabaseUnavailable
+        this.#originalAnswered(new Failure(isAway ? "dependency.database_unavailable" : "internal.error"))
+        throw error
+      },
+    )
   }
 
   async claim(): Promise<Answer | Failure | undefined> {
@@ -157,7 +188,12 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
     this.#isForgotten = true
     this.shared.discard()
     if (this.#isKept) this.#options.replayMemory.release(this)
-    this.#options.onForgotten()
+    this.#options.onForgotten(this)
+  }
+
+  #resolveHead(head: Head): void {
+    this.#head ??= head
+    this.#pendingHead?.resolve(head)
   }
 
   #free(): void {
@@ -167,11 +203,11 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
 
   /** Answers a duplicate. */
   async replay(
-    fingerprint: Buffer,
+    fingerprint: string,
     { signal, connection }: Pick<IncomingCall, "signal" | "connection">,
   ): Promise<Answer | Failure> {
-    const { onOutcome, requestId } = this.#options
-    const refused = fingerprint.equals(this.fingerprint) ? undefined : mismatch()
+    const { onOutcome } = this.#options
+    const refused = fingerprint === this.fingerprint ? undefined : mismatch()
     if (refused !== undefined || !this.shared.acceptsReaders) {
       onOutcome("refused")
       return refused ?? inProgress()
@@ -181,8 +217,8 @@ export class ReplayableCall implements OriginalCall, ReplayEntry {
     const leave = () => reader.leave()
     if (signal.aborted) leave()
     signal.addEventListener("abort", leave)
-    const head = await this.#head
-    const original = { [ORIGINAL_REQUEST_ID]: requestId, ...REPLAYED }
+    const head = this.#head ?? (await (this.#pendingHead ??= Promise.withResolvers<Head>()).promise)
+    const original = { [ORIGINAL_REQUEST_ID]: this.#requestId, ...REPLAYED }
     onOutcome(head instanceof Failure ? "refused" : outcome)
     if (head instanceof Failure) {
       reader.leave()

@@ -7,7 +7,7 @@ import { Value } from "@sinclair/typebox/value"
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import { failureCodes } from "../failure/table.ts"
-import { type Answer, Outbox, type OutboxOptions, CHUNK_BYTES } from "./outbox.ts"
+import { type Answer, Outbox, type OutboxPorts, CHUNK_BYTES, type StreamConnection } from "./outbox.ts"
 
 /** Identifies a call with an `Idempotency-Key`. Hashes in hex. */
 export interface HandoverRequest {
@@ -85,10 +85,8 @@ export function serveHandover(
   )
 }
 
-export interface HandoverReceiver extends Pick<
-  OutboxOptions,
-  "clock" | "heartbeatMs" | "stallMs" | "unread" | "connection"
-> {
+export interface HandoverReceiver extends OutboxPorts {
+  readonly connection: StreamConnection | undefined
   /** The client's. */
   readonly signal: AbortSignal
 }
@@ -158,9 +156,8 @@ async function wholeOf(next: NextFrame): Promise<Uint8Array<ArrayBuffer> | undef
 
 /** As it comes. What breaks off breaks off for the client too, who then asks again. */
 function streamed(next: NextFrame, receiving: HandoverReceiver, gone: AbortController): ReadableStream<Uint8Array> {
-  const { clock, heartbeatMs, stallMs, unread, connection, signal } = receiving
-  const onLeave = () => gone.abort()
-  const outbox = new Outbox({ clock, heartbeatMs, stallMs, unread, connection, onIdle: () => {}, onLeave })
+  const { connection, signal } = receiving
+  const outbox = new Outbox(receiving, { onLeave: () => gone.abort() }, connection)
   const leave = () => outbox.leave()
   const pass = async () => {
     for (;;) {

@@ -38,19 +38,16 @@ export class ResponseWriter {
     { ports, format, requestId, plan, connection, shared }: ResponseWriterParts,
     call: Pick<StateMachine, "receive">,
   ) {
-    const { clock, limits, unread } = ports
     this.#format = format
     this.#requestId = requestId
     this.#offer = plan.offer
     this.#isStream = plan.request.stream
-    this.#clock = clock
-    const listeners = {
+    this.#clock = ports.clock
+    const listener = {
       onIdle: () => call.receive({ type: "heartbeat" }),
       onLeave: () => call.receive({ type: "client-left" }),
     }
-    const { heartbeatMs, readerStallMs: stallMs } = limits
-    this.outbox =
-      shared?.begin(listeners) ?? new Outbox({ clock, heartbeatMs, stallMs, unread, connection, ...listeners })
+    this.outbox = shared?.begin(listener) ?? new Outbox(ports, listener, connection)
     this.answer = new Promise((resolve) => (this.#resolveAnswer = resolve))
   }
 

@@ -4,7 +4,7 @@
  * clients may send equal calls on purpose.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
-import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
+import { DenseSet } from "../../actors/kernel/dense-set.ts"
 import type { Failure } from "../failure/failure.ts"
 import { ReplayMemory } from "./replay-memory.ts"
 import type { ReplayableCall } from "./replayable-call.ts"
@@ -18,19 +18,8 @@ export function retryCountOf(headers: Headers): number | undefined {
   return count !== null && COUNT.test(count) ? Number(count) : undefined
 }
 
-export interface RetryIdentity {
-  readonly keyId: string
-  readonly endpoint: string
-  readonly bodyBytes: number
-  /** SHA-256 of the body. */
-  readonly fingerprint: Buffer
-}
-
-/** A call that its SDK may retry. */
-export interface TrackedCall extends Placed {
-  readonly name: RetryIdentity
-  readonly call: ReplayableCall
-}
+/** What a retry has in common with its original. `fingerprint`: SHA-256 of the body. */
+type RetryIdentity = Pick<ReplayableCall, "keyId" | "endpoint" | "bodyBytes" | "fingerprint">
 
 /** How long an undelivered response is stored and a refusal is remembered. */
 const REPLAY_MS = 2 * 60_000
@@ -40,7 +29,7 @@ export class SdkRetries {
   readonly replayMemory: ReplayMemory
   readonly #clock: Clock
   /** By API key. Retries are rare, so the calls of one key are searched one by one. */
-  readonly #calls = new Map<string, DenseSet<TrackedCall>>()
+  readonly #calls = new Map<string, DenseSet<ReplayableCall>>()
   /** Until when a retry with an API key may belong to a refused call, the oldest first. */
   readonly #refused = new Map<string, number>()
 
@@ -50,7 +39,7 @@ export class SdkRetries {
   }
 
   isKnown({ keyId, endpoint, bodyBytes }: Omit<RetryIdentity, "fingerprint">): boolean {
-    const isEqual = ({ name }: TrackedCall) => name.bodyBytes === bodyBytes && name.endpoint === endpoint
+    const isEqual = (call: ReplayableCall) => call.bodyBytes === bodyBytes && call.endpoint === endpoint
     return this.#calls.get(keyId)?.all().some(isEqual) ?? false
   }
 
@@ -69,27 +58,26 @@ export class SdkRetries {
    * The original of a retry. A call without readers comes first. A connection can be dead for the client before the gateway notices;
    * this is assumed if there is exactly one candidate, and the retry cannot belong to a refused call.
    */
-  find(name: RetryIdentity): ReplayableCall | undefined {
+  find({ keyId, endpoint, bodyBytes, fingerprint }: RetryIdentity): ReplayableCall | undefined {
     const equal: ReplayableCall[] = []
-    for (const { name: of, call } of this.#calls.get(name.keyId)?.all() ?? []) {
-      if (of.bodyBytes !== name.bodyBytes || of.endpoint !== name.endpoint) continue
-      if (!of.fingerprint.equals(name.fingerprint)) continue
+    for (const call of this.#calls.get(keyId)?.all() ?? []) {
+      if (call.bodyBytes !== bodyBytes || call.endpoint !== endpoint) continue
+      if (call.fingerprint !== fingerprint) continue
       if (call.shared.hasLeft) return call
       equal.push(call)
     }
-    const mayBeRefused = (this.#refused.get(name.keyId) ?? -Infinity) > this.#clock.monotonic()
+    const mayBeRefused = (this.#refused.get(keyId) ?? -Infinity) > this.#clock.monotonic()
     return equal.length === 1 && !mayBeRefused ? equal[0] : undefined
   }
 
-  add(sent: TrackedCall): void {
-    const { keyId } = sent.name
-    const calls = this.#calls.get(keyId) ?? new DenseSet<TrackedCall>()
-    if (calls.size === 0) this.#calls.set(keyId, calls)
-    calls.add(sent)
+  add(call: ReplayableCall): void {
+    const calls = this.#calls.get(call.keyId) ?? new DenseSet<ReplayableCall>()
+    if (calls.size === 0) this.#calls.set(call.keyId, calls)
+    calls.add(call)
   }
 
-  delete(sent: TrackedCall): void {
-    const calls = this.#calls.get(sent.name.keyId)
-    if (calls?.delete(sent) === true && calls.size === 0) this.#calls.delete(sent.name.keyId)
+  delete(call: ReplayableCall): void {
+    const calls = this.#calls.get(call.keyId)
+    if (calls?.delete(call) === true && calls.size === 0) this.#calls.delete(call.keyId)
   }
 }

@@ -2,34 +2,50 @@
  * The response of one call, shared by its client and by duplicates. It is stored while it is written, and each reader gets it from
  * the first byte. The call has a client as long as one reader is connected. Sizes in bytes.
  */
-import { type ClientOutbox, Outbox, type OutboxOptions, CHUNK_BYTES, type StreamConnection } from "./outbox.ts"
+import {
+  type ClientOutbox,
+  Outbox,
+  type OutboxListener,
+  type OutboxPorts,
+  CHUNK_BYTES,
+  type StreamConnection,
+} from "./outbox.ts"
 import { IdleTimer } from "./timeouts.ts"
 
 /** Concurrent readers, the first client included. */
 const MAX_READERS = 4
 
-export interface SharedResponseOptions extends Pick<OutboxOptions, "clock" | "heartbeatMs" | "stallMs" | "unread"> {
+/** Whose memory holds the response. */
+export interface ResponseStorage {
   /** Reserves more bytes, or fewer if negative. False where there is no room. */
-  readonly reserve: (bytes: number) => boolean
-  /** Run when the latest reader has the whole response. */
-  readonly onDelivered?: () => void
+  reserve(bytes: number): boolean
+  /** Whether a response is of use that its latest reader has whole. */
+  readonly isKeptOnDelivery: boolean
+  /** The latest reader has the whole response. */
+  onDelivered(): void
 }
 
 /** What a call is told about its clients. */
-type CallListener = Pick<OutboxOptions, "onIdle" | "onLeave">
+type CallListener = Required<Pick<OutboxListener, "onIdle">> & {
+  /** The last reader leaves. */
+  onLeave(): void
+}
 
 const encoder = new TextEncoder()
 /** After this many texts they are encoded into chunks, whose size is known. */
 const MAX_TEXTS = 64
 
-export class SharedResponse implements ClientOutbox {
-  readonly #options: SharedResponseOptions
-  readonly #readers = new Set<Outbox>()
+export class SharedResponse implements ClientOutbox, OutboxListener {
+  readonly #ports: OutboxPorts
+  readonly #storage: ResponseStorage
+  /** Never changed in place, because a reader may leave while all are written to. */
+  #readers: readonly Outbox[]
   /** Undefined once it has everything or has left. */
   #first: Outbox | undefined
   /** The newest reader: a client that retries has given up on its earlier connections. */
   #latest: Outbox
-  readonly #idleTimer: IdleTimer
+  /** Undefined as long as nobody asked for heartbeats. */
+  #idleTimer: IdleTimer | undefined
   #listener: CallListener | undefined
   /** Each at most CHUNK_BYTES. */
   #chunks: Uint8Array<ArrayBuffer>[] = []
@@ -44,11 +60,11 @@ export class SharedResponse implements ClientOutbox {
   #isDiscarded = false
 
   /** `connection`: the first client's. */
-  constructor(options: SharedResponseOptions, connection: StreamConnection | undefined) {
-    this.#options = options
-    const { clock, heartbeatMs } = options
-    this.#idleTimer = new IdleTimer({ clock, heartbeatMs, onIdle: () => this.#listener?.onIdle() })
-    this.#latest = this.#first = this.#newReader(connection)
+  constructor(ports: OutboxPorts, storage: ResponseStorage, connection: StreamConnection | undefined) {
+    this.#ports = ports
+    this.#storage = storage
+    this.#latest = this.#first = new Outbox(ports, this, connection)
+    this.#readers = [this.#first]
   }
 
   /** Connects the call that writes the response. */
@@ -61,7 +77,7 @@ export class SharedResponse implements ClientOutbox {
     return this.#hasBegun
   }
   get hasLeft(): boolean {
-    return this.#readers.size === 0
+    return this.#readers.length === 0
   }
   /** The response went to the first client in one piece, or its stream has ended. */
   get hasEnded(): boolean {
@@ -73,12 +89,13 @@ export class SharedResponse implements ClientOutbox {
   }
   /** One more reader can join, and the whole response so far is stored. */
   get acceptsReaders(): boolean {
-    return this.#readers.size < MAX_READERS && !this.#isDiscarded
+    return this.#readers.length < MAX_READERS && !this.#isDiscarded
   }
 
   /** Adds a reader, which gets everything from the first byte. */
   join(connection: StreamConnection | undefined): Outbox {
-    const reader = (this.#latest = this.#newReader(connection))
+    const reader = (this.#latest = new Outbox(this.#ports, this, connection))
+    this.#readers = [...this.#readers, reader]
     this.#flushTexts()
     reader.catchUp(this.#chunks)
     if (this.#ended) reader.end()
@@ -91,17 +108,24 @@ export class SharedResponse implements ClientOutbox {
     const whole = this.#ended && this.#chunks.length === 1 ? this.#chunks[0] : undefined
     if (whole === undefined) return undefined
     reader.leave()
-    this.#readerDone(reader)
+    this.onDelivered(reader)
     return whole
   }
 
   watchIdle(): void {
+    if (this.#ended) return
+    const { clock, limits } = this.#ports
+    this.#idleTimer ??= new IdleTimer({
+      clock,
+      heartbeatMs: limits.heartbeatMs,
+      onIdle: () => this.#listener?.onIdle(),
+    })
     this.#idleTimer.start()
   }
 
   write(text: string): void {
     if (text === "" || this.#ended) return
-    this.#idleTimer.activity()
+    this.#idleTimer?.activity()
     this.#hasBegun = true
     this.#buffer(text)
     for (const reader of this.#readers) reader.write(text)
@@ -109,7 +133,7 @@ export class SharedResponse implements ClientOutbox {
 
   /** Heartbeats go to the readers that wait and are not stored. */
   heartbeat(text: string): void {
-    this.#idleTimer.activity()
+    this.#idleTimer?.activity()
     this.#hasBegun = true
     for (const reader of this.#readers) reader.heartbeat(text)
   }
@@ -128,7 +152,7 @@ export class SharedResponse implements ClientOutbox {
 
   takeWhole(): string | undefined {
     const whole = this.#first?.takeWhole()
-    if (whole !== undefined && this.#first !== undefined) this.#readerDone(this.#first)
+    if (whole !== undefined && this.#first !== undefined) this.onDelivered(this.#first)
     return whole
   }
 
@@ -140,12 +164,12 @@ export class SharedResponse implements ClientOutbox {
   /** The response went to the first client in one piece, without `write`. */
   deliveredWhole(text: string): void {
     const first = this.#first
-    const isDelivered = first === this.#latest && this.#options.onDelivered !== undefined
+    const isDone = first === this.#latest && !this.#storage.isKeptOnDelivery
     if (this.#chunks.length === 0 && this.#textBytes === 0) {
-      if (!isDelivered) this.#buffer(text)
+      if (!isDone) this.#buffer(text)
       this.#close()
     }
-    if (first !== undefined) this.#readerDone(first)
+    if (first !== undefined) this.onDelivered(first)
   }
 
   /** Drops the stored response. Nobody can join any more; current readers go on. */
@@ -157,32 +181,20 @@ export class SharedResponse implements ClientOutbox {
     this.#reserve(-this.#reserved)
   }
 
-  #newReader(connection: StreamConnection | undefined): Outbox {
-    const { clock, heartbeatMs, stallMs, unread } = this.#options
-    const reader: Outbox = new Outbox({
-      clock,
-      heartbeatMs,
-      stallMs,
-      unread,
-      connection,
-      onIdle: () => {},
-      onLeave: () => {
-        this.#removeReader(reader)
-        if (this.#readers.size === 0) this.#listener?.onLeave()
-      },
-      onDelivered: () => this.#readerDone(reader),
-    })
-    this.#readers.add(reader)
-    return reader
+  /** A reader leaves. */
+  onLeave(reader: Outbox): void {
+    this.#removeReader(reader)
+    if (this.hasLeft) this.#listener?.onLeave()
   }
 
-  #readerDone(reader: Outbox): void {
-    if (reader === this.#latest) this.#options.onDelivered?.()
+  /** A reader has the whole response. */
+  onDelivered(reader: Outbox): void {
+    if (reader === this.#latest) this.#storage.onDelivered()
     this.#removeReader(reader)
   }
 
   #removeReader(reader: Outbox): void {
-    this.#readers.delete(reader)
+    this.#readers = this.#readers.filter((each) => each !== reader)
     if (reader === this.#first) this.#first = undefined
     this.#flushWhenUnread()
   }
@@ -212,19 +224,19 @@ export class SharedResponse implements ClientOutbox {
 
   /** Gives back unused reserved bytes once the response has ended and has no readers. */
   #flushWhenUnread(): void {
-    if (this.#ended && this.#readers.size === 0) this.#flushTexts()
+    if (this.#ended && this.hasLeft) this.#flushTexts()
   }
 
   #close(): void {
     this.#ended = true
-    this.#idleTimer.end()
+    this.#idleTimer?.end()
     // The finished call must not stay in memory with its response.
     this.#listener = undefined
   }
 
   #reserve(bytes: number): boolean {
     if (bytes === 0) return true
-    if (!this.#options.reserve(bytes)) return false
+    if (!this.#storage.reserve(bytes)) return false
     this.#reserved += bytes
     // Eviction may have made room by discarding this very response.
     if (bytes > 0 && this.#isDiscarded) return !this.#reserve(-bytes)

@@ -103,12 +103,18 @@ describe("a relay", () => {
   })
 })
 
+const portsOf = (unread: UnreadBytes, readerStallMs: number) => ({
+  clock: systemClock,
+  limits: { heartbeatMs: 1, readerStallMs },
+  unread,
+})
+
 describe("an outbox", () => {
-  const options = { clock: systemClock, heartbeatMs: 1, onIdle: () => {}, onLeave: () => {} }
+  const silent = { onLeave: () => {} }
   const much = "x".repeat(100_000)
   const outboxes = (limit: number, stallMs = 3_600_000) => {
     const unread = new UnreadBytes(limit)
-    return { unread, open: () => new Outbox({ ...options, stallMs, unread }) }
+    return { unread, open: () => new Outbox(portsOf(unread, stallMs), silent) }
   }
 
   test("keeps what its client does not take, and hands over every byte of it in order", async () => {
@@ -161,7 +167,7 @@ describe("an outbox", () => {
     const ends: string[] = []
     const connection = { takeEnd: () => ({ ends: () => ends.push("ends"), abandon: () => ends.push("abandoned") }) }
     for (const pieces of [["all of it"], ["a", "é", "c"], []]) {
-      const outbox = new Outbox({ ...options, stallMs: 10, unread, connection })
+      const outbox = new Outbox(portsOf(unread, 10), silent, connection)
       for (const piece of pieces) outbox.write(piece)
       expect(outbox.takeWhole()).toBeUndefined()
       outbox.end()

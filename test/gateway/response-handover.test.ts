@@ -28,7 +28,8 @@ async function receive(stream: ReadableStream<Uint8Array> | undefined, clock = n
   const unread = new UnreadBytes(2 ** 20)
   const neighbours: Neighbours = { ask: async () => stream }
   const { signal } = new AbortController()
-  const parts = { clock, heartbeatMs: 8_000, stallMs: 300_000, unread, connection: undefined, signal }
+  const limits = { heartbeatMs: 8_000, readerStallMs: 300_000 }
+  const parts = { clock, limits, unread, connection: undefined, signal }
   return await requestHandover(neighbours, "prc_1", call, parts)
 }
 const shown = async (answer: Answer | Failure | undefined) => {
@@ -113,7 +114,8 @@ test.each([
   const clock = new VirtualClock()
   const { signal } = new AbortController()
   const unread = new UnreadBytes(2 ** 20)
-  const parts = { clock, heartbeatMs: 8_000, stallMs: 300_000, unread, connection: undefined, signal }
+  const limits = { heartbeatMs: 8_000, readerStallMs: 300_000 }
+  const parts = { clock, limits, unread, connection: undefined, signal }
   let answer: unknown = "waiting"
   const waiting = requestHandover(silentAfter(...pieces), "prc_1", call, parts).then((told) => (answer = told))
   await Bun.sleep(0)

@@ -6,16 +6,18 @@ import { SharedResponse } from "../../src/gateway/shared-response.ts"
 
 function world({ room = Infinity, delivered }: { room?: number; delivered?: () => void } = {}) {
   let held = 0
-  const hold = (bytes: number) => {
-    if (held + bytes > room) return false
-    held += bytes
-    return true
+  const storage = {
+    reserve(bytes: number) {
+      if (held + bytes > room) return false
+      held += bytes
+      return true
+    },
+    isKeptOnDelivery: delivered === undefined,
+    onDelivered: () => delivered?.(),
   }
-  const limits = { clock: new VirtualClock(), heartbeatMs: 8_000, stallMs: 300_000, unread: new UnreadBytes(2 ** 30) }
-  const answer = new SharedResponse(
-    { ...limits, reserve: hold, ...(delivered && { onDelivered: delivered }) },
-    undefined,
-  )
+  const limits = { heartbeatMs: 8_000, readerStallMs: 300_000 }
+  const ports = { clock: new VirtualClock(), limits, unread: new UnreadBytes(2 ** 30) }
+  const answer = new SharedResponse(ports, storage, undefined)
   answer.begin({ onIdle: () => {}, onLeave: () => {} })
   return { answer, held: () => held }
 }
