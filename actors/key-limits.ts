@@ -199,8 +199,7 @@ export class Budget {
 
   /** Counts a call that holds nothing here. It is charged in full: when it was admitted no budget said otherwise. */
   count(actual: Micro): void {
-    const { absorbed } = this.purse.settle("", actual)
-    this.#elsewhere = plus(this.#elsewhere, absorbed)
+    this.purse.count(actual)
   }
 
   unsettle(charge: Micro): void {

@@ -156,25 +156,26 @@ export interface Settled {
 }
 
 export class Purse {
-  #granted: Micro
-  #returned: Micro
-  #settled: Micro
+  #isOpen = false
+  #granted: Micro = zero
+  #returned: Micro = zero
+  #settled: Micro = zero
+  /** When the growth under way began. */
+  #settledBefore: Micro = zero
   #held: Micro = zero
   readonly #holds = new Map<string, Micro>()
   /** Holds from before the terms of the whole changed, and what those of them have left that ended. */
   #outdated: ReadonlySet<string> = new Set()
   #leftover: Micro = zero
 
-  constructor({ granted, returned, settled }: Lease) {
-    const left = granted - returned - settled
-    if (settled < 0n || returned < 0n || left < 0n) {
-      throw new RangeError(`a lease cannot have settled ${settled} and returned ${returned} of ${granted}`)
-    }
-    this.#granted = granted
-    this.#returned = returned
-    this.#settled = settled
+  /** Without a lease, the first growth tells what it is. */
+  constructor(lease?: Lease) {
+    if (lease !== undefined) this.grownTo(lease)
   }
 
+  get isOpen(): boolean {
+    return this.#isOpen
+  }
   get returned(): Micro {
     return this.#returned
   }
@@ -184,11 +185,34 @@ export class Purse {
   get held(): Micro {
     return this.#held
   }
+  /** What was counted may be more than what is not held: what holds leave pays for it then. */
   get available(): Micro {
-    return micro(this.#granted - this.#returned - this.#settled - this.#held)
+    return notNegative(micro(this.#granted - this.#returned - this.#settled - this.#held))
+  }
+  /** More is settled than the lease has. The database has what is over as spent, and not under the lease. */
+  get isOverdrawn(): boolean {
+    return this.#isOpen && this.#settled > this.#granted - this.#returned
   }
   get isEmpty(): boolean {
     return this.#holds.size === 0
+  }
+
+  growthBegins(): void {
+    this.#settledBefore = this.#settled
+  }
+
+  /** The first growth knows of all that was settled when it began; whether of what was since is to be found out where this is true. */
+  grownTo({ granted, returned, settled }: Lease): boolean {
+    this.grantedIs(granted)
+    if (this.#isOpen) return false
+    if (settled < 0n || returned < 0n || granted < returned + settled) {
+      throw new RangeError(`a lease cannot have settled ${settled} and returned ${returned} of ${granted}`)
+    }
+    const meanwhile = notNegative(minus(this.#settled, this.#settledBefore))
+    this.#isOpen = true
+    this.#returned = returned
+    this.#settled = plus(settled, meanwhile)
+    return meanwhile > 0n
   }
 
   /** The lease's cumulative grant, as the database has it now; news that comes out of order changes nothing. */
@@ -215,9 +239,9 @@ export class Purse {
     return leftover
   }
 
-  /** What is settled under the lease, when it is known; no more than what is not held. */
+  /** What is settled under the lease, when it is known. */
   settledIs(settled: Micro): void {
-    this.#settled = smaller(settled, micro(this.#granted - this.#returned - this.#held))
+    this.#settled = settled
   }
 
   /** What the database took back, when that is less than it was offered. */
@@ -255,10 +279,16 @@ export class Purse {
 
   /** Ends a hold with a charge: `min(actual, hold + what is still available)` (decisions §3). */
   settle(requestId: string, actual: Micro): Settled {
+    const most = plus(this.#holds.get(requestId) ?? zero, this.available)
     this.release(requestId)
-    const charge = smaller(actual, notNegative(this.available))
-    this.#settled = plus(this.#settled, charge)
+    const charge = smaller(actual, most)
+    this.count(charge)
     return { charge, absorbed: minus(actual, charge) }
+  }
+
+  /** Charges in full, whatever is available. */
+  count(charge: Micro): void {
+    this.#settled = plus(this.#settled, charge)
   }
 
   /** Takes a charge back that could not be booked. */

@@ -40,10 +40,9 @@ const RECOUNT_MS = 500
 export class LeasedPurse {
   readonly #ports: LeasePorts
   readonly #clock: Clock
-  #purse: Purse
+  readonly #purse: Purse
   /** The lease's, as far as is known. */
   #version: number
-  #opened: boolean
   readonly #waiting = new WaitingHolds()
   #underWay: "growth" | "return" | "recount" | undefined
   #wantsGrowth = false
@@ -60,8 +59,7 @@ export class LeasedPurse {
   #isStale = false
   #askedAt: number
   #usedAt: number
-  #looksForIdleness = false
-  #looksForMore = false
+  readonly #looks = new Set<LookAt>()
   #draining = false
   /** What a neighbour still waits for, and until when. */
   #owed: Micro = zero
@@ -75,13 +73,12 @@ export class LeasedPurse {
   constructor(ports: LeasePorts, lease: VersionedLease | undefined, more: boolean, isUnsure = false) {
     this.#ports = ports
     this.#clock = ports.clock
-    this.#purse = new Purse(lease ?? { granted: zero, returned: zero, settled: zero })
+    this.#purse = new Purse(lease)
     this.#version = lease?.version ?? 0
-    this.#opened = lease !== undefined
     this.#usedAt = ports.clock.monotonic()
     this.#askedAt = more ? -Infinity : this.#usedAt
     this.#unsure = isUnsure
-    if (this.#opened || isUnsure) this.#lookForIdleness()
+    if (this.#purse.isOpen || isUnsure) this.#lookLater("idleness", IDLE_MS)
   }
 
   get held(): Micro {
@@ -102,7 +99,7 @@ export class LeasedPurse {
   /** Answers at once where it can. A release of the request id ends the wait. */
   hold(terms: HoldRequest, answer: (outcome: HoldOutcome) => void): void {
     this.#usedAt = this.#clock.monotonic()
-    this.#lookForIdleness()
+    this.#lookLater("idleness", IDLE_MS)
     const inDoubt = this.#underWay !== undefined || this.#usedAt - this.#askedAt >= ASK_AGAIN_MS
     const request = { terms, answer, since: this.#usedAt }
     if ((this.#holdsInFull(terms) || !inDoubt) && this.#tryHold(request)) return
@@ -124,16 +121,26 @@ export class LeasedPurse {
   }
 
   settle(requestId: string, actual: Micro): Settled {
-    this.#charges++
     const settled = this.#purse.settle(requestId, actual)
-    this.#share()
+    this.#charged()
     return settled
   }
 
-  unsettle(charge: Micro): void {
+  /** Charges in full a call that holds nothing, as the database takes it from the lease: held or not. */
+  count(actual: Micro): void {
+    this.#purse.count(actual)
+    this.#charged()
+  }
+
+  #charged(): void {
     this.#charges++
-    this.#purse.unsettle(charge)
+    if (this.#purse.isOverdrawn) this.doubt()
     this.#share()
+  }
+
+  unsettle(charge: Micro): void {
+    this.#purse.unsettle(charge)
+    this.#charged()
   }
 
   /** A charge of this lease was made or taken back, and it is not known whether the purse counts it. */
@@ -208,6 +215,7 @@ export class LeasedPurse {
     } else if (this.#wantsGrowth) {
       this.#underWay = "growth"
       this.#wantsGrowth = false
+      this.#purse.growthBegins()
       this.#ports.grow(this.#waiting.short(this.#purse.available), this.#version)
     }
   }
@@ -218,9 +226,7 @@ export class LeasedPurse {
     this.#version = lease.version
     this.#underWay = undefined
     this.#unsure = false
-    if (this.#opened) this.#purse.grantedIs(lease.granted)
-    else this.#purse = new Purse(lease)
-    this.#opened = true
+    if (this.#purse.grownTo(lease)) this.doubt()
     if (this.#giveBackStale()) return
     // What was asked for in vain is not asked for again at once.
     let inVain = !more && !overtaken
@@ -240,7 +246,7 @@ export class LeasedPurse {
     this.#askedAt = inVain ? now : -Infinity
     // Nothing was granted, and nobody else asked, by a growth that was overtaken.
     this.#wantsGrowth ||= overtaken && !this.#waiting.isEmpty
-    this.#lookForMore()
+    if (!this.#waiting.isEmpty) this.#lookLater("waiting", LOOK_MS)
     this.#share()
     this.#next()
   }
@@ -271,6 +277,8 @@ export class LeasedPurse {
     if (isRecount && this.#charges === this.#chargesBefore) {
       this.#doubtful = false
       if (!this.#unreturned) this.#purse.returnedIs(lease.returned)
+      // What is not of the lease was spent elsewhere: a growth tells how much that is.
+      this.#wantsGrowth ||= lease.settled < this.#purse.settled
       this.#purse.settledIs(lease.settled)
     } else if (isRecount) this.#lookLater("doubt", RECOUNT_MS)
     // A charge is there that was taken back here, or one that was made elsewhere.
@@ -311,7 +319,7 @@ export class LeasedPurse {
   /** Giving back nothing tells what there is, and ends what is on its way; of a lease that was never seen only a growth does. */
   #findOut(): void {
     if (!this.#unsure || this.#underWay === "return" || this.#underWay === "recount") return
-    if (!this.#opened) return this.#grow()
+    if (!this.#purse.isOpen) return this.#grow()
     this.#unreturned = true
     this.#next()
   }
@@ -333,34 +341,24 @@ export class LeasedPurse {
   }
 
   #onLook(at: LookAt): void {
+    this.#looks.delete(at)
     if (at === "doubt") this.#wantsRecount = true
     if (at === "doubt" || at === "unreturned") return this.#next()
     if (at === "waiting") {
-      this.#looksForMore = false
-      if (!this.#waiting.isEmpty && this.#underWay === undefined) this.#grow()
-      return this.#lookForMore()
+      if (this.#waiting.isEmpty) return
+      if (this.#underWay === undefined) this.#grow()
+      return this.#lookLater("waiting", LOOK_MS)
     }
-    this.#looksForIdleness = false
     if (this.#clock.monotonic() - this.#usedAt >= IDLE_MS) {
       this.#giveBack(this.#purse.available)
       this.#findOut()
     }
-    if (!this.isIdle) this.#lookForIdleness()
-  }
-
-  #lookForMore(): void {
-    if (this.#looksForMore || this.#waiting.isEmpty) return
-    this.#looksForMore = true
-    this.#lookLater("waiting", LOOK_MS)
-  }
-
-  #lookForIdleness(): void {
-    if (this.#looksForIdleness) return
-    this.#looksForIdleness = true
-    this.#lookLater("idleness", IDLE_MS)
+    if (!this.isIdle) this.#lookLater("idleness", IDLE_MS)
   }
 
   #lookLater(at: LookAt, ms: number): void {
+    if (this.#looks.has(at)) return
+    this.#looks.add(at)
     this.#clock.after(ms, () => this.#ports.self({ type: "look", at }))
   }
 }

@@ -222,6 +222,107 @@ describe("a key's budget", () => {
     expect(reserve("d", 100n).kind).toBe("reserved")
   })
 
+  test("that is nearly all held when it is changed pays once for what a call from before costs beyond the rest", () => {
+    const { clock, reserve, release, settle, usage, change, book } = key(budget(100n, "daily"))
+    const starts = startsOf(reserve("a", 40n))
+    change(budget(100n, "total"))
+    reserve("b", 90n, 90n)
+    expect(settle("a", 40n, starts)).toBe(micro(40n))
+    book("total", 40n)
+    expect(usage()).toBe(micro(130n))
+    release("b")
+    expect(reserve("c", 61n).kind).toBe("budget-exceeded")
+    clock.advance(1_000)
+    expect(usage()).toBe(micro(40n))
+    expect(reserve("d", 61n).kind).toBe("budget-exceeded")
+    expect(reserve("e", 60n).kind).toBe("reserved")
+  })
+
+  test("pays for a hold in full, whatever a call from before its change has cost meanwhile", () => {
+    const { clock, reserve, settle, usage, change, book } = key(budget(100n, "daily"))
+    const starts = startsOf(reserve("a", 40n))
+    change(budget(100n, "total"))
+    reserve("b", 90n, 90n)
+    settle("a", 40n, starts)
+    book("total", 40n)
+    expect(settle("b", 95n)).toBe(micro(90n))
+    book("total", 90n)
+    expect(usage()).toBe(micro(130n))
+    change(budget(200n, "total"))
+    clock.advance(1_000)
+    expect(reserve("c", 71n).kind).toBe("budget-exceeded")
+    expect(reserve("d", 70n).kind).toBe("reserved")
+    expect(usage()).toBe(micro(200n))
+  })
+
+  test.each(["before", "after"])(
+    "that is spent when a call from before its change ends has spent that too, %s it is raised",
+    (booked) => {
+      const { clock, reserve, settle, usage, change, book } = key(budget(100n, "daily"))
+      const starts = startsOf(reserve("a", 40n))
+      change(budget(100n, "total"))
+      reserve("b", 100n)
+      settle("b", 100n)
+      book("total", 100n)
+      settle("a", 40n, starts)
+      if (booked === "before") book("total", 40n)
+      change(budget(200n, "total"))
+      expect(reserve("c", 61n).kind).toBe("budget-exceeded")
+      if (booked === "after") book("total", 40n)
+      clock.advance(1_000)
+      expect(usage()).toBe(micro(140n))
+      expect(reserve("d", 61n).kind).toBe("budget-exceeded")
+      expect(reserve("e", 60n).kind).toBe("reserved")
+      expect(usage()).toBe(micro(200n))
+    },
+  )
+
+  test("that is being leased for the first time knows what a call from before it costs meanwhile", () => {
+    const told: ReserveReply[] = []
+    const clock = new VirtualClock()
+    const starts = { daily: 0, monthly: 0, total: 0 }
+    const spent = { daily: zero, monthly: zero, total: zero }
+    const begun: ["growth" | "return" | "recount", Budget][] = []
+    const behaviour = new Key(
+      {
+        clock,
+        self: (command) => behaviour.receive(command),
+        load: () => {},
+        driverOf: (budget) => ({
+          grow: () => begun.push(["growth", budget]),
+          giveBack: (_, recount) => begun.push([recount ? "recount" : "return", budget]),
+        }),
+      },
+      { record: plain, starts, spent },
+      whole,
+    )
+    const reserve = (requestId: string, least: bigint) => {
+      const reservation = { requestId, tokens: 0, least: micro(least), worst: micro(least) }
+      behaviour.receive({ type: "reserve", reservation, reply: (reply) => void told.push(reply) })
+    }
+    reserve("a", 40n)
+    behaviour.receive({ type: "loaded", loaded: { record: { ...plain, ...budget(100n, "total") }, starts, spent } })
+    reserve("b", 10n)
+    behaviour.receive({
+      type: "settle",
+      usage: { requestId: "a", tokens: 0, actual: micro(40n), starts },
+      reply: () => {},
+    })
+    const lease = { granted: micro(100n), returned: zero, settled: zero, version: 1 }
+    const [[, of] = []] = begun
+    behaviour.receive({ type: "budget", budget: of!, news: { type: "grown", lease, more: false, elsewhere: zero } })
+    reserve("c", 51n)
+    expect(told.map(({ kind }) => kind)).toEqual(["reserved", "reserved", "budget-exceeded"])
+    // Whether it was of the lease is found out.
+    clock.advance(500)
+    expect(begun.map(([statement]) => statement)).toEqual(["growth", "recount"])
+    const recounted = { ...lease, settled: micro(40n), version: 2 }
+    behaviour.receive({ type: "budget", budget: of!, news: { type: "returned", lease: recounted } })
+    const usages: (bigint | undefined)[] = []
+    behaviour.receive({ type: "view", reply: (view) => usages.push(view.budget?.usage) })
+    expect(usages).toEqual([50n])
+  })
+
   test("gets back what was not booked after all", () => {
     const { reserve, settle, usage, behaviour } = key(budget(100n, "daily"))
     const starts = startsOf(reserve("a", 40n))

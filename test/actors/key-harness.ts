@@ -54,6 +54,14 @@ class Leases {
     row.version++
     return { type: "returned", lease: this.#lease(row) }
   }
+  /** As `apply_1` does: a charge is of the lease as far as that has it, held or not. */
+  book(period: SpendingPeriod, start: number, charge: bigint): void {
+    const row = this.#rows.get(`${period} ${start}`)!
+    const left = row.granted - row.returned - row.settled
+    const ofLease = charge < left ? charge : left
+    row.settled += ofLease
+    row.elsewhere += charge - ofLease
+  }
   #lease = ({ granted, returned, settled, version }: Row) => ({
     granted: micro(granted),
     returned: micro(returned),
@@ -134,6 +142,8 @@ export function key(
       send({ type: "loaded", loaded: loaded(changed, so) })
     },
     usage: () => view().budget?.usage,
+    book: (period: SpendingPeriod, charge: bigint) =>
+      leases.book(period, calendarAt(clock.now(), plain.timeZone).starts[period], charge),
     moveTo: (iso: string) => {
       leases.spent = 0n
       clock.advance(Date.parse(iso) - clock.now())

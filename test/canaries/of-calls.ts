@@ -297,7 +297,7 @@ export const callCanaries: readonly Canary[] = [
     ...purse,
     name: "a charge goes beyond the hold and what is free",
     means: "A balance goes below zero.",
-    find: "const charge = smaller(actual, notNegative(this.available))",
+    find: "const charge = smaller(actual, most)",
     replace: "const charge = actual",
     reason: /\(fail\) over any history a purse conserves money/,
   },
