@@ -39,6 +39,22 @@ const recorded = async (sql: Sql, from: number, to: number) => {
 const summed = async (sql: Sql) =>
   (await sql<{ hour: Date }[]>`select hour from call_summed order by hour`).map(({ hour }) => hour.getTime())
 
+test("an hour that was summed while the database's clock was ahead is told as its records are", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  const now = Date.now()
+  const hour = Math.floor(now / HOUR_MS) * HOUR_MS
+  await sql`select sum_call_hour_1(${new Date(hour)}, ${firstRequestId(hour - HOUR_MS)}, ${firstRequestId(hour + HOUR_MS)})`
+  await call(sql, now)
+  for (let round = 0; round < 2; round++) {
+    await sumCallHours(db, firstRequestId)
+    const said: unknown = await told(target, hour, hour + HOUR_MS)
+    expect(said).toEqual(await recorded(sql, hour, hour + HOUR_MS))
+    // It is summed again when it is over.
+    expect((await sql<{ hour: Date }[]>`select hour from call_late`).map((row) => row.hour.getTime())).toEqual([hour])
+  }
+})
+
 test("hours that are over are summed, and any time is told as its records are, with what comes late and what is taken back", async () => {
   await using target = await openTestDatabase()
   const { sql, db } = target

@@ -125,6 +125,29 @@ test("a part is summed when it is over, and what comes late or is taken back lat
   expect(await contradicted(sql)).not.toHaveLength(0)
 })
 
+test("a part that was summed while the database's clock was ahead is told as its hours are", async () => {
+  await using target = await openTestDatabase()
+  const { sql, db } = target
+  const now = new Date().toISOString()
+  await recordOf(sql, "req_first", now)
+  const [part] = await sql<{ since: Date }[]>`select sum_profit_part_1(now() + interval '2 days') as since`
+  await recordOf(sql, "req_second", now)
+  const period = { from: new Date(Date.now() - 48 * HOUR_MS), to: new Date(Date.now() + 48 * HOUR_MS) }
+  for (let round = 0; round < 2; round++) {
+    await sumProfitParts(db)
+    const { total } = await readProfit(db, {
+      ...period,
+      timeZone: "UTC",
+      groupBy: "model",
+      splitBy: undefined,
+      limit: 10,
+    })
+    expect([total.calls, String(total.costMicro)]).toEqual([2, "6"])
+    // It is summed again when it is over.
+    expect(await marks(sql)).toEqual([part!.since.toISOString()])
+  }
+})
+
 test("a part is not summed before it was over for its time, and what is booked in time leaves no mark", async () => {
   await using target = await openTestDatabase()
   const { sql } = target

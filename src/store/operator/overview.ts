@@ -252,11 +252,18 @@ function callSums(sql: Sql, period: CallPeriod, firstId: FirstId) {
   )`
 }
 
-/** Sums the hours that are over, each in a statement of its own: those that changed first, then the newest. */
+/**
+ * Sums the hours that are over, each in a statement of its own: those that changed first, then the newest. What was summed and is not over was summed
+ * by a clock that was ahead: it is marked, or what is booked in it from now on would be in no sum.
+ */
 export async function sumCallHours(database: Database, firstId: FirstId): Promise<void> {
   for (let hour = 0; hour < MOST_HOURS; hour++) {
     const [next] = await database.run(
       (sql) => sql<{ hour: Date | null }[]>`
+        with ahead as (
+          insert into call_late select hour from call_summed
+          where hour > now() - interval '3 hours' and hour not in (select hour from call_late)
+        )
         select coalesce((select min(hour) from call_late where hour <= over), (
           -- Where there is no record there is no hour either.
           select max(hour) from (select date_trunc('hour', opened_at, 'UTC') as at from usage order by request_id limit 1) oldest,

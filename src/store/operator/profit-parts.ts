@@ -96,11 +96,17 @@ export const once = { deadlineMs: 5_000 } as const
 /** Parts that are summed in one round; the rest comes with the next ones. */
 const MOST_PARTS = 200
 
-/** Sums the parts of days that are over, each in a statement of its own. */
+/** Sums the parts of days that are over, each in a statement of its own. One that was summed by a clock that was ahead is marked, as hours are (overview.ts). */
 export async function sumProfitParts(database: Database): Promise<void> {
   for (let part = 0; part < MOST_PARTS; part++) {
     const [row] = await database.run(
-      (sql) => sql<{ since: Date | null }[]>`select sum_profit_part_1(now() - interval '2 hours') as since`,
+      (sql) => sql<{ since: Date | null }[]>`
+        with ahead as (
+          insert into profit_late select since from profit_parts
+          where since > now() - interval '1 day' and profit_part_end(since) >= now() - interval '2 hours'
+            and since not in (select since from profit_late)
+        )
+        select sum_profit_part_1(now() - interval '2 hours') as since`,
       once,
     )
     if (row?.since === null || row === undefined) return
