@@ -229,6 +229,7 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
 
   async trip(purse, least) {
     const { accountId, keyId } = ownerOf(purse)
+    await database.run((sql) => comeBack(sql, purse), again)
     const [row] = await database.run(
       (sql) => sql<{ paused: boolean }[]>`
         select trip_breaker_1(${purse}, ${accountId}, ${keyId ?? null}, ${smaller(least, largestMicro)}::bigint, ${sendsMail}) as paused`,
@@ -244,6 +245,16 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
     return keys.map(({ hash }) => hash)
   },
 })
+
+/** What was charged by a clock that was ahead: of its last minutes it counts as of now, as before it was set back, and no more until it is there again. */
+const comeBack = (sql: Sql, purse: string) => sql`
+  with ahead as (
+    delete from spending_minutes where purse = ${purse} and minute > clock_timestamp() + interval '1 minute' returning minute, spent_micro
+  )
+  insert into spending_minutes as m
+  select ${purse}, date_trunc('minute', clock_timestamp()), sum(spent_micro) from ahead
+  where minute > (select max(minute) from ahead) - interval '11 minutes' having count(*) > 0
+  on conflict (purse, minute) do update set spent_micro = m.spent_micro + excluded.spent_micro`
 
 /** Calls of a key's children are charged to its purse too. */
 const chargedTo = (sql: Sql, keyId: string) => sql`select id from api_keys where id = ${keyId} or parent_id = ${keyId}`

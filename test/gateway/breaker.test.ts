@@ -88,6 +88,17 @@ const resume = async ({ person, id }: Leaked) =>
 const keyOf = async ({ person }: Leaked) =>
   ((await (await gateway.dashboard(person, "/keys")).json()) as { data: { paused: object | null }[] }).data[0]
 
+test("what was spent while the database's clock was ahead counts for some minutes more, and pauses nobody", async () => {
+  const by = await leaked({ ceiling_micro: 3 * CALL })
+  await gateway.sql`
+    insert into spending_minutes (purse, minute, spent_micro)
+    select ${`brk_${by.person.accountId}.${by.id}`}, date_trunc('minute', now()) + ahead, spent
+    from (values (interval '6 hours', ${100 * CALL}::bigint), (interval '7 hours', ${CALL}::bigint)) spending (ahead, spent)`
+  expect(await ask(by)).toBe("gateway.capacity")
+  await Bun.sleep(300)
+  expect([await ask(by), await ask(by), await ask(by)]).toEqual([200, 200, "quota.key_paused"])
+})
+
 test("a leaked key of a sleeping owner costs at most the ceiling, until it is resumed", async () => {
   const owner = await leaked({ ceiling_micro: 10 * CALL })
   const told = await burn(owner)
