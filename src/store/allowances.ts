@@ -141,6 +141,8 @@ export interface TrialCreditStore {
 
 /** Dues of one round. */
 const ROUND = 20
+/** None is put off by as much: what is later was put off by a clock of the database that has been set back since. */
+const LONGEST_WAIT = "2 minutes"
 const once = { deadlineMs: 5_000, retry: true } as const
 
 export const trialCreditStore = (database: Database): TrialCreditStore => ({
@@ -149,7 +151,7 @@ export const trialCreditStore = (database: Database): TrialCreditStore => ({
       (sql) => sql<{ account_id: string; network: string; email: string | null }[]>`
         with due as (
           select account_id as due_id from trial_dues
-          where ${accountId === undefined ? sql`next_try_at <= now()` : sql`account_id = ${accountId}`}
+          where ${accountId === undefined ? sql`(next_try_at <= now() or next_try_at > now() + ${LONGEST_WAIT}::interval)` : sql`account_id = ${accountId}`}
           order by next_try_at limit ${ROUND} for update skip locked
         ), put_off as (
           update trial_dues set next_try_at = now() + interval '1 minute' from due where account_id = due_id

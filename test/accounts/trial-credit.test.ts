@@ -200,6 +200,16 @@ test("what fails at the proof is due, and tried again; what is refused is not", 
   expect([await given(frozen), await duesOf(frozen)]).toEqual([false, 0])
 })
 
+test("what a clock of the database has put off that was ahead is due once it is set back", async () => {
+  const person = await world.signUp()
+  const hash = hashSessionToken(await linkOf(person)) ?? new Uint8Array()
+  const { trial: gives } = credits()
+  await accountMailStore(world.db).prove(hash, person.id, await gives.network("10.9.9.12"))
+  await world.sql`update trial_dues set next_try_at = now() + interval '7 hours'`
+  await gives.give()
+  expect([await balanceOf(person), await duesOf(person)]).toEqual([AMOUNT, 0])
+})
+
 test("what was counted and not given counts for nobody, and one that cannot be given keeps no other waiting", async () => {
   const [person, next] = [await world.signUp(), await world.signUp()]
   const { trial: gives, failures } = credits()
