@@ -487,6 +487,29 @@ describe("the list", () => {
     await eventually(async () => expect(await rows.count()).toBe(50))
   })
 
+  test("goes on to the older calls that were asked for, whatever ends while they are on their way", async () => {
+    const busy = await world.gateway.person(100_000)
+    const { key } = await world.gateway.key(busy)
+    const ids = await Promise.all(Array.from({ length: 60 }, () => call(key, SMALL)))
+    for (const id of ids) await world.gateway.usage(busy, id)
+    await using visit = await world.visit({ person: busy })
+    await visit.open("/usage")
+    const rows = visit.page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
+    await eventually(async () => expect(await rows.count()).toBe(50))
+    const gate = Promise.withResolvers<void>()
+    await visit.page.route("**/usage?*cursor=*", async (route) => {
+      await gate.promise
+      await route.continue()
+    })
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    const newest = visit.page.waitForResponse((response) => /\/usage\?(?!.*cursor=).*limit=50/.test(response.url()))
+    await call(key, BIG)
+    await newest
+    await visit.page.getByRole("button", { name: "1 new call" }).waitFor({ timeout: 5_000 })
+    gate.resolve()
+    await eventually(async () => expect(await rows.count()).toBe(60))
+  })
+
   test("of a new account says where to begin", async () => {
     await using visit = await world.visit({ person: await world.gateway.person(), size: "phone", language: "id" })
     await visit.open("/usage")

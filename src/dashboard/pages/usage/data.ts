@@ -116,6 +116,8 @@ export function useCallPages(view: View) {
   const { queryKey } = callsQuery(view)
   const older = useMutation({
     mutationFn: (cursor: string) => callsPage(listFilterOf(view), cursor),
+    // Whoever goes on to older ones reads on: a newer page that comes first does not move the end of the list.
+    onMutate: () => void client.setQueryData(queryKey, (known) => known && readOn(known)),
     onSuccess: (page, cursor) =>
       client.setQueryData(queryKey, (known) => (known?.nextCursor === cursor ? longer(known, page) : known)),
   })
@@ -150,6 +152,7 @@ export function useRefusedPages(view: View) {
   const { queryKey } = refusedQuery(view)
   const older = useMutation({
     mutationFn: (cursor: string) => refusedPage(listFilterOf(view), cursor),
+    onMutate: () => void client.setQueryData(queryKey, (known) => known && readOn(known)),
     onSuccess: (page, cursor) =>
       client.setQueryData(queryKey, (known) => (known?.nextCursor === cursor ? longer(known, page) : known)),
   })
@@ -256,15 +259,20 @@ export function joined<Call extends Identity>(known: CallList<Call> | undefined,
   return { ...listOf(page), arrived: new Set(arrived) }
 }
 
+/** The list as it is, beside the newest page, which goes on to follow calls. */
+export const readOn = <List extends CallList<Call>, Call extends Identity>(known: List): List => ({
+  ...known,
+  newest: known.newest ?? { page: { data: known.calls, next_cursor: known.nextCursor }, unseen: 0 },
+})
+
 /** The list with a page of older calls. */
 export const longer = <List extends CallList<Call>, Call extends Identity>(
   known: List,
   page: CallPage<Call>,
 ): List => ({
-  ...known,
+  ...readOn<List, Call>(known),
   calls: [...known.calls, ...page.data],
   nextCursor: page.next_cursor,
-  newest: known.newest ?? { page: { data: known.calls, next_cursor: known.nextCursor }, unseen: 0 },
 })
 
 /** The newest page alone. */
