@@ -487,6 +487,26 @@ describe("the list", () => {
     await eventually(async () => expect(await rows.count()).toBe(50))
   })
 
+  test("follows calls that come one after the other over a network that is slower than they are", async () => {
+    const busy = await world.gateway.person(100_000)
+    const { key } = await world.gateway.key(busy)
+    await using visit = await world.visit({ person: busy })
+    await visit.open("/usage")
+    // Each answer takes longer than the next call's word that it is out of date.
+    await visit.page.route("**/usage?*limit=50*", async (route) => {
+      await Bun.sleep(2_500)
+      await route.continue()
+    })
+    const until = Date.now() + 15_000
+    const rows = visit.page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
+    while (Date.now() < until && (await rows.count()) < 3) {
+      await call(key, SMALL)
+      await Bun.sleep(300)
+    }
+    expect(await rows.count()).toBeGreaterThanOrEqual(3)
+    await visit.page.unrouteAll({ behavior: "ignoreErrors" })
+  })
+
   test("goes on to the older calls that were asked for, whatever ends while they are on their way", async () => {
     const busy = await world.gateway.person(100_000)
     const { key } = await world.gateway.key(busy)

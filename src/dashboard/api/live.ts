@@ -12,6 +12,9 @@ import { accountQuery, breakerQuery } from "./queries.ts"
 /** The shortest time between two refetches of a list; sums are larger queries and wait longer. */
 const SETTLE_DOWN_MS = 1_000
 const SUMS_SETTLE_DOWN_MS = 5_000
+/** An answer that is under way for longer may be lost. */
+const UNDER_WAY_MS = 10_000
+const UNDER_WAY_LOOK_MS = 200
 
 /** First words of query keys: what each kind of event makes stale. */
 const OF_A_CALL = ["usage", "calls", "sums", "summary", "keys", "runs"]
@@ -200,11 +203,18 @@ function outdater(client: QueryClient): (keys: readonly string[]) => void {
     for (const key of keys) {
       if (settlingDown.has(key)) continue
       settlingDown.add(key)
+      const pauseMs = key === "sums" || key === "statement" ? SUMS_SETTLE_DOWN_MS : SETTLE_DOWN_MS
+      const awaitedUntil = Date.now() + pauseMs + UNDER_WAY_MS
       const outdated = () => {
+        // What is asked anew throws away the answer that is under way: over a slow network none would ever come while calls go on.
+        if (client.isFetching({ queryKey: [key] }) > 0 && Date.now() < awaitedUntil) {
+          setTimeout(outdated, UNDER_WAY_LOOK_MS)
+          return
+        }
         settlingDown.delete(key)
         void client.invalidateQueries({ queryKey: [key] })
       }
-      setTimeout(outdated, key === "sums" || key === "statement" ? SUMS_SETTLE_DOWN_MS : SETTLE_DOWN_MS)
+      setTimeout(outdated, pauseMs)
     }
   }
 }
