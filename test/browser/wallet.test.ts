@@ -1,5 +1,6 @@
 /** Topping up, as a person does it: amount, QR code, payment, receipt. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import type { Route } from "playwright-core"
 import { formatRupiah } from "../../src/dashboard/i18n/figures.ts"
 import type { Person } from "../gateway/harness.ts"
 import { caller, makeOperator } from "../http/operator/operator.ts"
@@ -44,6 +45,14 @@ async function pay(id: string): Promise<void> {
 
 const expire = (id: string) =>
   world.gateway.sql`update top_ups set expires_at = now() - interval '1 second' where id = ${id}`
+
+/** The list of top-ups, each to be paid within three seconds. */
+async function soonOver(route: Route): Promise<void> {
+  const response = await route.fetch()
+  const { data, ...rest } = (await response.json()) as { data: object[] }
+  const soon = new Date(Date.now() + 3_000).toISOString()
+  await route.fulfill({ response, json: { ...rest, data: data.map((each) => ({ ...each, expires_at: soon })) } })
+}
 
 const breakdown = async (visit: Visit) => {
   const lines = visit.page.getByRole("region", { name: "Payment breakdown" }).getByRole("definition")
@@ -261,6 +270,19 @@ test("a code whose time is up is taken away, and a payment that comes late is cr
   await visit.page.getByRole("heading", { name: "Payment received" }).waitFor()
   await visit.page.getByText("after its time was up; credited all the same").waitFor()
   await visit.page.getByRole("complementary").getByText("Rp\u00A020,000").waitFor()
+})
+
+test("a payment whose time is up is not offered to be continued on an open wallet", async () => {
+  const person = await world.gateway.person()
+  const id = await begin(person, 20_000)
+  await using visit = await world.visit({ person })
+  await visit.page.route(/\/top-ups$/, soonOver, { times: 1 })
+  await visit.open("/wallet")
+  const go = visit.page.getByRole("link", { name: "Continue payment" })
+  await go.waitFor()
+  await expire(id)
+  await go.waitFor({ state: "detached", timeout: 20_000 })
+  await visit.page.getByRole("table", { name: "Top-up history" }).getByText("Expired").waitFor()
 })
 
 test("the time that is left is the server's to say, whatever the payer's clock shows", async () => {

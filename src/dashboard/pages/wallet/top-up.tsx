@@ -1,6 +1,7 @@
 /** The queries and changes of the wallet, and the parts of a top-up that several pages show: status, method, costs. */
 import { infiniteQueryOptions, queryOptions } from "@tanstack/react-query"
 import { api, unwrap } from "../../api/client.ts"
+import { untilNext } from "../../api/queries.ts"
 import { Money, Tag, type Tone } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useWalletText } from "./text.ts"
@@ -23,6 +24,13 @@ export const topUpsQuery = infiniteQueryOptions({
   queryFn: ({ pageParam }) => topUpsPage(pageParam),
   initialPageParam: undefined as string | undefined,
   getNextPageParam: (page) => page.next_cursor ?? undefined,
+  // The time to pay ends without an event.
+  refetchInterval: ({ state }) =>
+    untilNext(
+      state.data?.pages.flatMap(({ data }) =>
+        data.flatMap(({ status, expires_at: at }) => (status === "pending" ? [at] : [])),
+      ) ?? [],
+    ),
 })
 type Breakdown = ListedTopUp["breakdown"]
 
