@@ -492,6 +492,35 @@ describe("the statement", () => {
     await visit.page.getByText("Lain · 1 call").waitFor()
   })
 
+  test("has the number of a key's calls behind its name, whichever way that runs", async () => {
+    const { gateway } = world
+    const person = await gateway.person()
+    await pay(await begin(person, 75_000))
+    const { key } = await gateway.key(person, { name: "מפתח ראשי" })
+    const model = await gateway.model({ format: "chat", output_micro: 40_000_000 })
+    const body = { model, messages: [{ role: "user", content: "Halo" }], max_tokens: 40 }
+    await (await gateway.post("/v1/chat/completions", key, body)).text()
+    await using visit = await world.visit({ person })
+    await visit.open("/wallet/statement")
+    const line = visit.page.getByRole("table", { name: "Changes of the balance" }).getByText("מפתח ראשי · 1 call")
+    await line.waitFor()
+    const [name = 0, count = 0] = await line.evaluate((element) =>
+      ["מפתח", "1"].map((word) => {
+        const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT)
+        while (texts.nextNode()) {
+          const at = texts.currentNode.textContent?.indexOf(word) ?? -1
+          if (at < 0) continue
+          const range = document.createRange()
+          range.setStart(texts.currentNode, at)
+          range.setEnd(texts.currentNode, at + word.length)
+          return range.getBoundingClientRect().right
+        }
+        return undefined
+      }),
+    )
+    expect(count).toBeGreaterThan(name)
+  })
+
   test("goes back to the account's first month and no further, and is a file", async () => {
     await using visit = await world.visit({ person: owner })
     await visit.open("/wallet/statement")

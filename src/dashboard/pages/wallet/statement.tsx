@@ -217,12 +217,21 @@ function What({ entry, byKey }: { readonly entry: Entry; readonly byKey: boolean
         : `/wallet/${topUp}`
   const more =
     kind === "calls"
-      ? [byKey && key !== null ? keyName(key) : undefined, text.calls(format.number(calls ?? 0), calls === 1)]
+      ? [text.calls(format.number(calls ?? 0), calls === 1)]
       : [note ?? undefined, claim > 0 ? text.claimed(format.rupiah(claim)) : undefined]
   return (
     <span className="statement-what">
       {link === undefined ? name : <Link href={link}>{name}</Link>}
-      <span>{more.filter((part) => part !== undefined).join(" · ")}</span>
+      <span>
+        {kind === "calls" && byKey && key !== null && (
+          <>
+            {/* A name that runs to the left would take the number with it. */}
+            <bdi>{keyName(key)}</bdi>
+            {" · "}
+          </>
+        )}
+        {more.filter((part) => part !== undefined).join(" · ")}
+      </span>
     </span>
   )
 }
