@@ -141,3 +141,35 @@ test.each(["/account/summary", "/account/price-changes"])(
     }
   },
 )
+
+test("what was spent today begins anew at the account's midnight on an open page, where nothing else happens", async () => {
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  let spent = 4_000_000
+  await page.route("**/account/summary", async (route) => {
+    const response = await route.fetch()
+    const summary = (await response.json()) as object
+    await route.fulfill({ response, json: { ...summary, spent_today_micro: spent } })
+  })
+  await page.route("**/events", () => undefined)
+  const today = Temporal.Now.zonedDateTimeISO("Asia/Jakarta").startOfDay()
+  await page.clock.install({ time: today.epochMilliseconds - 10 * 60_000 })
+  await visit.open("/")
+  await page.getByText("Rp\u00A04", { exact: true }).waitFor()
+  spent = 0
+  await page.clock.fastForward("11:00")
+  await page.getByText("Rp\u00A04", { exact: true }).waitFor({ state: "detached", timeout: 15_000 })
+})
+
+test("a range that ends today goes on with the calendar on an open page", async () => {
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  await page.route("**/events", () => undefined)
+  const today = Temporal.Now.zonedDateTimeISO("Asia/Jakarta").startOfDay()
+  await page.clock.install({ time: today.epochMilliseconds - 10 * 60_000 })
+  await visit.open("/usage?days=1")
+  await page.getByText("No calls in this range").first().waitFor()
+  await page.clock.fastForward("11:00")
+  const calls = page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
+  await calls.first().waitFor({ timeout: 15_000 })
+})

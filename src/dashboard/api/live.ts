@@ -4,9 +4,10 @@
  * ever. Whether there is a connection is shown on every page.
  */
 import { type QueryClient, useQuery, useQueryClient } from "@tanstack/react-query"
-import { useEffect, useSyncExternalStore } from "react"
+import { useEffect, useRef, useSyncExternalStore } from "react"
 import type { LiveBalance } from "../../http/dashboard/account-json.ts"
 import { useLate } from "../components/feedback.tsx"
+import { useToday } from "../i18n/language.tsx"
 import { accountQuery, breakerQuery } from "./queries.ts"
 
 /** The shortest time between two refetches of a list; sums are larger queries and wait longer. */
@@ -24,6 +25,8 @@ const OF_SPENDING = ["breaker"]
 /** A call that is refused may be one of a key that was paused. */
 const OF_REFUSALS = ["refused", "keys", "breaker"]
 const OF_THE_CATALOGUE = ["models", "price-changes"]
+/** What was spent today and this month. Other questions name their days. */
+const OF_THE_DAY = ["summary", "keys"]
 
 const hasAnswers = (client: QueryClient, key: string): boolean =>
   key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
@@ -78,6 +81,13 @@ export function Live() {
     const following = new Following(client)
     return () => following.end()
   }, [client])
+  const today = useToday()
+  const before = useRef(today)
+  useEffect(() => {
+    if (before.current === today) return
+    before.current = today
+    for (const key of OF_THE_DAY) void client.invalidateQueries({ queryKey: [key] })
+  }, [client, today])
   return null
 }
 

@@ -3,8 +3,8 @@
  * language, of the same shape: a missing text is a type error. The language is the account's, or a visitor's own choice, else
  * the browser's (`shell/appearance.tsx`).
  */
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react"
-import { formatRupiah, type RupiahForm } from "./figures.ts"
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState, useSyncExternalStore } from "react"
+import { dayIn, formatRupiah, type RupiahForm } from "./figures.ts"
 
 export const languages = ["id", "en"] as const
 export type Language = (typeof languages)[number]
@@ -69,6 +69,20 @@ export function texts<T extends Texts>(both: { readonly id: T; readonly en: NoIn
 export const TimeZoneContext = createContext(Intl.DateTimeFormat().resolvedOptions().timeZone)
 
 export const useTimeZone = (): string => useContext(TimeZoneContext)
+
+const LOOK_MS = 10_000
+
+/** What the time makes of a page changes without a word from anywhere. */
+function timePasses(look: () => void): () => void {
+  const looking = setInterval(look, LOOK_MS)
+  return () => clearInterval(looking)
+}
+
+/** The current day in the account's time zone, also when it has become another one while the page is open. */
+export function useToday(): string {
+  const timeZone = useTimeZone()
+  return useSyncExternalStore(timePasses, () => dayIn(timeZone, Date.now()))
+}
 
 export interface Format {
   readonly rupiah: (micro: number | bigint, form?: RupiahForm) => string

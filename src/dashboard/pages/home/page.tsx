@@ -9,17 +9,16 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money, StatusTag } from "../../components/values.tsx"
-import { useFormat } from "../../i18n/language.tsx"
-import { dayIn, daysOf, lastDays } from "../../i18n/figures.ts"
+import { useFormat, useToday } from "../../i18n/language.tsx"
+import { daysOf, lastDays } from "../../i18n/figures.ts"
 import { PriceChanges } from "../../shell/notices.tsx"
 import { useAccount, useMay } from "../../shell/session.tsx"
 import { useHomeText } from "./text.ts"
 
 export default function HomePage() {
   const text = useHomeText()
-  const account = useAccount()
   const may = useMay()
-  const days = useQuery(daysQuery(dayIn(account.time_zone, Date.now())))
+  const days = useQuery(daysQuery(useToday()))
   const summary = useQuery(summaryQuery)
   const changes = useQuery(priceChangesQuery)
   // Asked for at once; shown below.

@@ -6,8 +6,8 @@ import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
 import { type CallFormat, callFormats } from "../../components/values.tsx"
 import { type CallStatus, callStatuses } from "../../components/values.tsx"
-import { dayCount, dayIn, type Days, daysIn, USUAL_DAYS } from "../../i18n/figures.ts"
-import { useTimeZone } from "../../i18n/language.tsx"
+import { dayCount, type Days, daysIn, USUAL_DAYS } from "../../i18n/figures.ts"
+import { useToday } from "../../i18n/language.tsx"
 
 export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
 export type Show = (typeof shows)[number]
@@ -108,7 +108,7 @@ export interface AddressedView {
 
 export function useView(): AddressedView {
   const [query, setQuery] = useSearchParams()
-  const today = dayIn(useTimeZone(), Date.now())
+  const today = useToday()
   const view = useMemo(() => readView(query, today), [query, today])
   const change = useCallback(
     (changed: Partial<View>) => setQuery((now) => writeView(now, changed, today), { replace: true }),

@@ -9,8 +9,7 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton, Stale } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money } from "../../components/values.tsx"
-import { useFormat, useTimeZone } from "../../i18n/language.tsx"
-import { dayIn } from "../../i18n/figures.ts"
+import { useFormat, useToday } from "../../i18n/language.tsx"
 import { useKeyName } from "../usage/data.ts"
 import { useStatementText } from "./text.ts"
 
@@ -37,7 +36,7 @@ export default function StatementPage() {
   const text = useStatementText()
   const format = useFormat()
   const [search, setSearch] = useSearchParams()
-  const current = dayIn(useTimeZone(), Date.now()).slice(0, 7)
+  const current = useToday().slice(0, 7)
   const month = monthIn(search.get("month"), current)
   const filter = filters.find((known) => known === search.get("show")) ?? "all"
   const { data, error, refetch, isPlaceholderData } = useQuery({
