@@ -639,3 +639,20 @@ test("a limit that a colleague lowers while a key's name is being edited stays l
     { ...lowered, name: "Satu tangan", tokens_per_minute: 9_000, spending_period: "monthly", fallback: "never_dearer" },
   ])
 })
+
+test("how long ago a key was last used grows while the page is open", async () => {
+  const { gateway } = world
+  const model = await gateway.model({ format: "chat" })
+  const person = await gateway.person(100_000)
+  const { key } = await gateway.key(person, { name: "Dipakai" })
+  await (await gateway.post("/v1/chat/completions", key, { ...hello, model })).text()
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await page.route("**/events", () => undefined)
+  await page.clock.install()
+  await visit.open("/keys")
+  const used = visit.keyRow("Dipakai").locator("time")
+  await used.getByText(/now|second|^1 minute/).waitFor()
+  await page.clock.fastForward("03:00:00")
+  await used.getByText("3 hours ago").waitFor({ timeout: 15_000 })
+})

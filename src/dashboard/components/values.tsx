@@ -4,7 +4,7 @@
  */
 import type { ReactNode } from "react"
 import type { CatalogueModel } from "../api/queries.ts"
-import { useFormat, texts } from "../i18n/language.tsx"
+import { useAgo, useFormat, texts } from "../i18n/language.tsx"
 import type { RupiahForm } from "../i18n/figures.ts"
 import { useComponentText } from "./text.ts"
 
@@ -24,6 +24,9 @@ export function Money({ micro, form = "plain" }: MoneyProps) {
     </data>
   )
 }
+
+/** How long ago it was. */
+export const Ago = ({ time }: { readonly time: string }) => useAgo(time)
 
 export type Tone = "neutral" | "good" | "warn" | "bad" | "accent"
 

@@ -160,6 +160,12 @@ export function formatIn(language: Language, timeZone: string): Format {
   }
 }
 
+/** "3 minutes ago", which becomes four while the page is open. */
+export function useAgo(time: string): string {
+  const { ago } = useFormat()
+  return useSyncExternalStore(timePasses, () => ago(time, Date.now()))
+}
+
 export function useFormat(): Format {
   const { language } = useLanguage()
   const timeZone = useTimeZone()

@@ -6,7 +6,7 @@ import type { ApiKey } from "../../api/queries.ts"
 import { type Column, DataTable, type Sorting } from "../../components/data-table.tsx"
 import { SelectField, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
-import { Money, Sparkline, UsageBar } from "../../components/values.tsx"
+import { Ago, Money, Sparkline, UsageBar } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { ResumeButton } from "./breaker.tsx"
 import { Expiry, hintOf, type KeyAction, KeyDetail, KeyState } from "./key-detail.tsx"
@@ -253,7 +253,7 @@ function useColumns(): readonly Column<ApiKey>[] {
             <span className="key-quiet">{text.neverUsed}</span>
           ) : (
             <time dateTime={at} title={format.dateTime(at)}>
-              {format.ago(at, Date.now())}
+              <Ago time={at} />
             </time>
           ),
       },

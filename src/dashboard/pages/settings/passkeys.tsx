@@ -9,7 +9,7 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
-import { useFormat } from "../../i18n/language.tsx"
+import { useAgo, useFormat } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
 import {
   CodeField,
@@ -58,9 +58,7 @@ export function Passkeys() {
                   {passkey.name}
                   <small>
                     {text.passkeyMade(format.date(passkey.created_at))},{" "}
-                    {passkey.last_used_at === null
-                      ? text.passkeyUnused
-                      : text.passkeyUsed(format.ago(passkey.last_used_at, Date.now()))}
+                    {passkey.last_used_at === null ? text.passkeyUnused : <Used time={passkey.last_used_at} />}
                   </small>
                 </span>
                 <span className="passkey-actions">
@@ -99,6 +97,10 @@ export function Passkeys() {
       {open?.dialog === "codes" && <Codes codes={open.codes} onClose={close} />}
     </Card>
   )
+}
+
+function Used({ time }: { readonly time: string }) {
+  return useSecondFactorText().passkeyUsed(useAgo(time))
 }
 
 interface AddProps {

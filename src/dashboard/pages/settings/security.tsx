@@ -8,7 +8,7 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { isNewPassword, PasswordField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
-import { Tag } from "../../components/values.tsx"
+import { Ago, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useAccount, useSession } from "../../shell/session.tsx"
 import { deviceOf } from "../../api/browser.ts"
@@ -136,7 +136,7 @@ export function Sessions() {
     },
     { id: "address", head: text.address, cell: ({ address }) => (address === "" ? "–" : address) },
     { id: "signed-in", head: text.signedInAt, wide: true, cell: (session) => format.dateTime(session.created_at) },
-    { id: "seen", head: text.lastSeen, cell: (session) => format.ago(session.last_seen_at, Date.now()) },
+    { id: "seen", head: text.lastSeen, cell: (session) => <Ago time={session.last_seen_at} /> },
     {
       id: "action",
       head: text.action,
