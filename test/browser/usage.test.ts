@@ -530,6 +530,34 @@ describe("the list", () => {
     await eventually(async () => expect(await rows.count()).toBe(60))
   })
 
+  test("has no calls that it was not narrowed to, where older ones were on their way when it was", async () => {
+    const busy = await world.gateway.person(100_000)
+    const [first, last] = [await world.gateway.key(busy), await world.gateway.key(busy, { name: "Terakhir" })]
+    for (const [{ key }, calls] of [
+      [first, 5],
+      [last, 51],
+    ] as const) {
+      const ids = await Promise.all(Array.from({ length: calls }, () => call(key, SMALL)))
+      for (const id of ids) await world.gateway.usage(busy, id)
+    }
+    await using visit = await world.visit({ person: busy })
+    await visit.open("/usage")
+    const gate = Promise.withResolvers<void>()
+    await visit.page.route("**/usage?*cursor=*", async (route) => {
+      await gate.promise
+      await route.continue()
+    })
+    const older = visit.page.waitForResponse(/usage\?.*cursor=/)
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    await visit.page.getByRole("search").getByLabel("API key").selectOption(last.id)
+    await visit.settled()
+    gate.resolve()
+    await (await older).finished()
+    await visit.page.getByRole("button", { name: "Load more" }).click()
+    const rows = visit.page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
+    await eventually(async () => expect(await rows.count()).toBe(51))
+  })
+
   test("of a new account says where to begin", async () => {
     await using visit = await world.visit({ person: await world.gateway.person(), size: "phone", language: "id" })
     await visit.open("/usage")

@@ -81,9 +81,9 @@ export function Calls({ view, change, open }: AddressedView) {
           rows={data?.calls}
           rowKey={callName}
           error={older.error ?? error}
-          retry={older.error && cursor ? () => older.mutate(cursor) : refetch}
+          retry={older.error && cursor ? () => older.load(cursor) : refetch}
           onOpen={(call) => open(call.request_id)}
-          more={cursor && !isLong ? { load: () => older.mutate(cursor), busy: older.isPending } : undefined}
+          more={cursor && !isLong ? { load: () => older.load(cursor), busy: older.busy } : undefined}
           empty={
             isFiltered(view) ? (
               <EmptyState

@@ -5,7 +5,7 @@
  * ones. Then it stays as it is, and says how many newer ones there are: rows do not move under a reader, and do not grow in
  * number.
  */
-import { queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
+import { hashKey, type QueryKey, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query"
 import { useCallback, useMemo } from "react"
 import { api, unwrap } from "../../api/client.ts"
 import { namedKeysQuery, runsPage } from "../../api/queries.ts"
@@ -110,20 +110,35 @@ export const callsQuery = (view: View) => {
   })
 }
 
-/** Loads the page after the known ones, and returns to the newest ones. */
-export function useCallPages(view: View) {
-  const client = useQueryClient()
-  const { queryKey } = callsQuery(view)
-  const older = useMutation({
-    mutationFn: (cursor: string) => callsPage(listFilterOf(view), cursor),
-    // Whoever goes on to older ones reads on: a newer page that comes first does not move the end of the list.
-    onMutate: () => void client.setQueryData(queryKey, (known) => known && readOn(known)),
-    onSuccess: (page, cursor) =>
-      client.setQueryData(queryKey, (known) => (known?.nextCursor === cursor ? longer(known, page) : known)),
-  })
-  const toNewest = () => client.setQueryData(queryKey, (known) => known && toTheNewest(known))
-  return { older, toNewest }
+/** What older calls are asked for of: the page may be narrowed to others before they come. */
+interface Older {
+  readonly of: View
+  readonly cursor: string
 }
+
+/** Loads the page after the known ones, and returns to the newest ones. */
+function useOlder<Call extends Identity>(
+  view: View,
+  keyOf: (view: View) => QueryKey,
+  pageOf: (filter: ListFilter, cursor: string) => Promise<CallPage<Call>>,
+) {
+  const client = useQueryClient()
+  const change = (of: View, to: (known: CallList<Call>) => CallList<Call>) =>
+    void client.setQueryData<CallList<Call>>(keyOf(of), (known) => known && to(known))
+  const { mutate, variables, error, isPending } = useMutation({
+    mutationFn: (asked: Older) => pageOf(listFilterOf(asked.of), asked.cursor),
+    // Whoever goes on to older ones reads on: a newer page that comes first does not move the end of the list.
+    onMutate: (asked) => change(asked.of, readOn),
+    onSuccess: (page, asked) =>
+      change(asked.of, (known) => (known.nextCursor === asked.cursor ? longer(known, page) : known)),
+  })
+  const isHere = variables !== undefined && hashKey(keyOf(variables.of)) === hashKey(keyOf(view))
+  const load = (cursor: string) => mutate({ of: view, cursor })
+  const older = { load, error: isHere ? error : null, busy: isHere && isPending }
+  return { older, toNewest: () => change(view, toTheNewest) }
+}
+
+export const useCallPages = (view: View) => useOlder<Call>(view, (asked) => callsQuery(asked).queryKey, callsPage)
 
 const refusedPage = (filter: ListFilter, cursor?: string) => {
   const { status: _, run_id: __, ...rest } = { status: undefined, run_id: undefined, ...filter }
@@ -147,18 +162,8 @@ interface RefusedList extends CallList<RefusedCall> {
   readonly counts: Awaited<ReturnType<typeof refusedPage>>["counts"]
 }
 
-export function useRefusedPages(view: View) {
-  const client = useQueryClient()
-  const { queryKey } = refusedQuery(view)
-  const older = useMutation({
-    mutationFn: (cursor: string) => refusedPage(listFilterOf(view), cursor),
-    onMutate: () => void client.setQueryData(queryKey, (known) => known && readOn(known)),
-    onSuccess: (page, cursor) =>
-      client.setQueryData(queryKey, (known) => (known?.nextCursor === cursor ? longer(known, page) : known)),
-  })
-  const toNewest = () => client.setQueryData(queryKey, (known) => known && toTheNewest(known))
-  return { older, toNewest }
-}
+export const useRefusedPages = (view: View) =>
+  useOlder<RefusedCall>(view, (asked) => refusedQuery(asked).queryKey, refusedPage)
 
 export const refusedCallQuery = (requestId: string) =>
   queryOptions({

@@ -94,9 +94,9 @@ export function RefusedCalls({ view, change, open }: AddressedView) {
           rows={data?.calls}
           rowKey={(call) => call.request_id}
           error={older.error ?? error}
-          retry={older.error && cursor ? () => older.mutate(cursor) : refetch}
+          retry={older.error && cursor ? () => older.load(cursor) : refetch}
           onOpen={(call) => open(call.request_id)}
-          more={cursor && !isLong ? { load: () => older.mutate(cursor), busy: older.isPending } : undefined}
+          more={cursor && !isLong ? { load: () => older.load(cursor), busy: older.busy } : undefined}
           empty={
             <EmptyState icon={<CircleCheck />} title={text.none}>
               {text.noneHint}
