@@ -8,10 +8,13 @@ import { expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
 let gateway: TestGateway
+/** In which a call waits for a slot for longer than any test takes. */
+let patient: TestGateway
 let person: Person
 let key: string
 
 beforeAll(async () => {
+  patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000", DRAIN_MS: "100" } })
   gateway = await startTestGateway({
     env: {
       CAPACITY_WAIT_MS: "400",
@@ -25,6 +28,7 @@ beforeAll(async () => {
 afterAll(async () => {
   over.abort()
   await gateway[Symbol.asyncDispose]()
+  await patient[Symbol.asyncDispose]()
 })
 
 /** Of a backend that says nothing for longer than any test takes. */
@@ -59,7 +63,6 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
   )
 
   test("a call that gets its slot in time is served", async () => {
-    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000" } })
     const { key: payer } = await patient.key(await patient.person(10_000))
     const model = await patient.model({ format: "chat", script: "ttft=150", max_concurrency: 1 })
     const responses = await Promise.all([1, 2].map(() => ask(patient, payer, "chat", model)))
@@ -69,7 +72,6 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
   })
 
   test("the queue is four times the cap; who comes then is refused at once", async () => {
-    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000", DRAIN_MS: "100" } })
     const model = await patient.model({ format: "chat", script: SILENT, max_concurrency: 1 })
     const { key } = await patient.key(await patient.person(1_000_000))
     const leaving = new AbortController()
@@ -96,7 +98,6 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
   })
 
   test("an account that comes again at once, time after time, is told after a second that there is no room", async () => {
-    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000", DRAIN_MS: "100" } })
     const model = await patient.model({ format: "chat", script: "ttft=60000", max_concurrency: 1 })
     const { key } = await patient.key(await patient.person(1_000_000))
     const leaving = new AbortController()
@@ -124,7 +125,6 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
   })
 
   test("one key with many calls does not starve another", async () => {
-    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "20000" } })
     const payer = await patient.person(1_000_000)
     const [many, few] = await Promise.all([patient.key(payer), patient.key(payer)])
     const model = await patient.model({ format: "chat", script: "ttft=300", max_concurrency: 20 })
@@ -153,7 +153,6 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
 
 describe(covers("13.17"), () => {
   test("an account that fills a model with many keys is not felt by another: its calls pass at once", async () => {
-    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "20000" } })
     const [crowd, tenant] = await Promise.all([patient.person(1_000_000), patient.person(1_000_000)])
     const keys = await Promise.all(Array.from({ length: 50 }, () => patient.key(crowd)))
     const own = (await patient.key(tenant)).key
@@ -214,7 +213,6 @@ describe(covers("5.gate"), () => {
 
 describe(covers("12.6", "12.5"), () => {
   test("a client that leaves while it waits for a slot leaves no trace", async () => {
-    await using patient = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000", DRAIN_MS: "100" } })
     const model = await patient.model({ format: "chat", script: SILENT, max_concurrency: 1 })
     const first = await patient.key(await patient.person(10_000))
     const { signal } = over

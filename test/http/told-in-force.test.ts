@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { connect } from "node:net"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { ask, eventually } from "../contract/calling.ts"
+import { ask, callsOf, eventually } from "../contract/calling.ts"
 import { expectFailure } from "../contract/expect-failure.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
@@ -72,72 +72,78 @@ test("a call whose body comes after its key was revoked, or its account frozen, 
   expect((await gateway.balance(person)).balance_micro).toBe(before)
 })
 
-test.each([
-  [
-    "revoked",
-    "auth.api_key_revoked",
-    ({ gateway, person }, id) => gateway.dashboard(person, `/keys/${id}/revoke`, post),
-  ],
-  ["rotated", "auth.api_key_revoked", ({ gateway, person }, id) => rotateAtOnce(gateway, person, id)],
-  ["frozen with its account", "auth.account_frozen", (world) => freeze(world, "freeze")],
-] as const satisfies readonly (readonly [string, string, (world: ToldWorld, keyId: string) => Promise<unknown>])[])(
-  "a call that waits for a slot while its key is %s is refused, and leaves no trace",
-  async (_, code, end) => {
-    await using gateway = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000" } })
-    const world = await toldWorld(gateway)
-    const { person } = world
+describe("while it waits for a slot", () => {
+  let gateway: TestGateway
+  beforeAll(async () => {
+    gateway = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000" } })
+  })
+  afterAll(() => gateway[Symbol.asyncDispose]())
+
+  test.each([
+    [
+      "revoked",
+      "auth.api_key_revoked",
+      ({ gateway, person }, id) => gateway.dashboard(person, `/keys/${id}/revoke`, post),
+    ],
+    ["rotated", "auth.api_key_revoked", ({ gateway, person }, id) => rotateAtOnce(gateway, person, id)],
+    ["frozen with its account", "auth.account_frozen", (world) => freeze(world, "freeze")],
+  ] as const satisfies readonly (readonly [string, string, (world: ToldWorld, keyId: string) => Promise<unknown>])[])(
+    "a call that waits for a slot while its key is %s is refused, and leaves no trace",
+    async (_, code, end) => {
+      const world = await toldWorld(gateway)
+      const { person } = world
+      const model = await gateway.model({ format: "chat", script: "ttft=4000", max_concurrency: 1 })
+      const { id, key } = await gateway.key(person, { spending_limit_micro: 1_000_000_000, spending_period: "total" })
+      const other = await gateway.key(await gateway.person(100_000))
+      const before = ask(gateway, other.key, "chat", model)
+      await eventually(
+        "nobody has the slot",
+        () => callsOf(gateway, model).length,
+        (calls) => calls === 1,
+      )
+      const waiting = ask(gateway, key, "chat", model)
+      const used = async () => {
+        const models = await fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": key } })
+        return Number(models.headers.get("x-key-usage-micro"))
+      }
+      await eventually("it does not wait", used, (micro) => micro > 0)
+      await end(world, id)
+      await expectFailure(await waiting, code === "auth.account_frozen" ? 403 : 401, code)
+      expect((await before).status).toBe(200)
+      expect(callsOf(gateway, model)).toHaveLength(1)
+      expect((await gateway.balance(person)).held_micro).toBe(0)
+      expect(await gateway.sql`select from usage where account_id = ${person.accountId}`).toHaveLength(0)
+      expect((await ask(gateway, other.key, "chat", model)).status).toBe(200)
+    },
+  )
+
+  test("a call that waits for a slot while its run is ended is refused as the run's next one, and leaves no trace", async () => {
+    const person = await gateway.person(100_000)
     const model = await gateway.model({ format: "chat", script: "ttft=4000", max_concurrency: 1 })
-    const { id, key } = await gateway.key(person, { spending_limit_micro: 1_000_000_000, spending_period: "total" })
+    const { key } = await gateway.key(person)
+    const ofRun = { headers: { "X-Run-Id": "task-1", "X-Run-Budget-Rp": "50000" } }
     const other = await gateway.key(await gateway.person(100_000))
     const before = ask(gateway, other.key, "chat", model)
     await eventually(
       "nobody has the slot",
-      () => gateway.simulator.calls.length,
+      () => callsOf(gateway, model).length,
       (calls) => calls === 1,
     )
-    const waiting = ask(gateway, key, "chat", model)
-    const used = async () => {
-      const models = await fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": key } })
-      return Number(models.headers.get("x-key-usage-micro"))
+    const waiting = ask(gateway, key, "chat", model, {}, ofRun)
+    const receipt = async () => {
+      const run = await fetch(`${gateway.url}/v1/runs/task-1`, { headers: { "x-api-key": key } })
+      return (await run.json()) as { readonly held_micro?: number }
     }
-    await eventually("it does not wait", used, (micro) => micro > 0)
-    await end(world, id)
-    await expectFailure(await waiting, code === "auth.account_frozen" ? 403 : 401, code)
+    await eventually("it does not wait", receipt, ({ held_micro: held = 0 }) => held > 0)
+    expect((await gateway.post("/v1/runs/task-1/end", key, {})).status).toBe(200)
+    await expectFailure(await waiting, 402, "quota.run_limit_exceeded")
     expect((await before).status).toBe(200)
-    expect(gateway.simulator.calls).toHaveLength(1)
+    expect(callsOf(gateway, model)).toHaveLength(1)
     expect((await gateway.balance(person)).held_micro).toBe(0)
     expect(await gateway.sql`select from usage where account_id = ${person.accountId}`).toHaveLength(0)
-    expect((await ask(gateway, other.key, "chat", model)).status).toBe(200)
-  },
-)
-
-test("a call that waits for a slot while its run is ended is refused as the run's next one, and leaves no trace", async () => {
-  await using gateway = await startTestGateway({ env: { CAPACITY_WAIT_MS: "60000" } })
-  const person = await gateway.person(100_000)
-  const model = await gateway.model({ format: "chat", script: "ttft=4000", max_concurrency: 1 })
-  const { key } = await gateway.key(person)
-  const ofRun = { headers: { "X-Run-Id": "task-1", "X-Run-Budget-Rp": "50000" } }
-  const other = await gateway.key(await gateway.person(100_000))
-  const before = ask(gateway, other.key, "chat", model)
-  await eventually(
-    "nobody has the slot",
-    () => gateway.simulator.calls.length,
-    (calls) => calls === 1,
-  )
-  const waiting = ask(gateway, key, "chat", model, {}, ofRun)
-  const receipt = async () => {
-    const run = await fetch(`${gateway.url}/v1/runs/task-1`, { headers: { "x-api-key": key } })
-    return (await run.json()) as { readonly held_micro?: number }
-  }
-  await eventually("it does not wait", receipt, ({ held_micro: held = 0 }) => held > 0)
-  expect((await gateway.post("/v1/runs/task-1/end", key, {})).status).toBe(200)
-  await expectFailure(await waiting, 402, "quota.run_limit_exceeded")
-  expect((await before).status).toBe(200)
-  expect(gateway.simulator.calls).toHaveLength(1)
-  expect((await gateway.balance(person)).held_micro).toBe(0)
-  expect(await gateway.sql`select from usage where account_id = ${person.accountId}`).toHaveLength(0)
-  expect(await receipt()).toMatchObject({ status: "ended", held_micro: 0, spent_micro: 0, calls: 0 })
-  expect((await ask(gateway, key, "chat", model)).status).toBe(200)
+    expect(await receipt()).toMatchObject({ status: "ended", held_micro: 0, spent_micro: 0, calls: 0 })
+    expect((await ask(gateway, key, "chat", model)).status).toBe(200)
+  })
 })
 
 const post = { method: "POST" }
