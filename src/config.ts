@@ -154,7 +154,7 @@ export type Config = { readonly [Name in keyof typeof settings]: Static<(typeof 
   readonly secret: (name: string) => string | undefined
 }
 
-/** Of the largest body: one account alone may hold half of seven eighths (src/gateway/body-bytes.ts). */
+/** Of the largest body: one account alone may hold half of seven eighths (src/gateway/read-body.ts). */
 const MIN_BODY_MEMORY = 16 / 7
 
 /** The configuration, or one line for each wrong variable. */

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { existsSync, mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
-import { dirname, join } from "node:path"
+import { basename, dirname, join } from "node:path"
 import { Glob } from "bun"
 import manifest from "../package.json" with { type: "json" }
 import { providers } from "../seeds/providers.json" with { type: "json" }
@@ -80,6 +80,18 @@ test("every file that a document names is there", async () => {
   expect(missing).toEqual([])
 })
 
+test("every file that a comment names is there", async () => {
+  const paths = [...new Glob("{src,actors,test,bench}/**/*.{ts,tsx,sql,md}").scanSync(root)]
+  const files = new Set(paths.map((path) => basename(path)))
+  const missing: string[] = []
+  for (const path of paths.filter((each) => /\.tsx?$/.test(each))) {
+    for (const [comment] of (await read(path)).matchAll(/^ *(?:\*|\/[*/]).*$/gm))
+      for (const [named] of comment.matchAll(/[\w.-]+\.(?:tsx?|sql)\b/g))
+        if (!files.has(named)) missing.push(`${path}: ${named}`)
+  }
+  expect(missing).toEqual([])
+})
+
 test("every test that is named on the page on reliability is there, under that name", async () => {
   const page = await read("docs/reliability.md")
   const table = page.slice(page.indexOf("| What happens |"), page.indexOf("## How a call can end"))
@@ -100,7 +112,7 @@ test("every fault that torture strikes with is on the page on reliability", asyn
 })
 
 /** Headings by name, each with its numbered points; a section of the decisions goes by its number too. */
-async function secretSourceNames(path: string): Promise<Map<string, Set<string>>> {
+async function placesOf(path: string): Promise<Map<string, Set<string>>> {
   const places = new Map<string, Set<string>>()
   let points = new Set<string>()
   for (const line of (await read(path)).split("\n")) {
@@ -115,9 +127,9 @@ async function secretSourceNames(path: string): Promise<Map<string, Set<string>>
   return places
 }
 
-const decisions = await secretSourceNames("docs/spec/decisions.md")
-const specification = await secretSourceNames("docs/spec/gateway-api.md")
-const wire = await secretSourceNames("docs/spec/wire.md")
+const decisions = await placesOf("docs/spec/decisions.md")
+const specification = await placesOf("docs/spec/gateway-api.md")
+const wire = await placesOf("docs/spec/wire.md")
 
 /** The citations in a text that lead nowhere. Lines of a comment are read as one. */
 function lostCitations(text: string): string[] {

@@ -1,7 +1,6 @@
 /**
  * One call, top to bottom: authenticates the caller, has the request read and planned (plan-call.ts), and hands it to `Call`
- * (call-actor.ts). Every
- * response carries the rate headers of its key.
+ * (call-actor.ts). Every response carries the rate headers of its key.
  */
 import type { KeyRecord, Origin } from "../../actors/key-record.ts"
 import { Failure } from "../failure/failure.ts"

@@ -1,6 +1,6 @@
 /**
  * The whole of it, as one person lives it: signs up, pays, makes a key, calls with it and sees it live, is told what it cost
- * and why, and puts an end to the key. A real browser and real HTTP; what the operator does is told in `operator.test.ts`.
+ * and why, and puts an end to the key. A real browser and real HTTP; what the operator does is in `operator/`.
  */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type BrowserWorld, openBrowser, type Visit } from "./harness.ts"

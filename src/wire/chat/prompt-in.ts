@@ -105,7 +105,7 @@ type ToolUse = Pick<Prompt, "tools" | "toolChoice" | "parallelTools">
 /** Whether the client knows only the older `function_call`, and must be answered in it. */
 export const usesFunctions = (body: JsonObject): boolean => filled(body.functions) && !filled(body.tools)
 
-/** The tools' own shape has been checked (tools.ts). */
+/** The tools' own shape has been checked (format.ts). */
 function readToolUse(body: JsonObject): ToolUse | Failure {
   const parallel = body.parallel_tool_calls
   if (present(parallel) && typeof parallel !== "boolean")

@@ -89,7 +89,7 @@ export class SearchCount {
 }
 
 // Usage as a client of this format is told it, and as a backend of this format tells it for clients of the others. In
-// tokens. What is charged is read by usage.ts; here counts are only passed on.
+// tokens. What is charged is read above; here counts are only passed on.
 
 export function decodeUsage(usage: Json | undefined): Usage | undefined {
   const tokens = usageTokens(usage)

@@ -1,4 +1,4 @@
-/** A conversation: each question, its answer, and how the answer ended. `history.ts` keeps what has an answer. */
+/** A conversation: each question, its answer, and how the answer ended. What has an answer is kept, at the end of this file. */
 import { queryOptions, useQueries } from "@tanstack/react-query"
 import { useCallback, useEffect, useReducer, useRef, useState } from "react"
 import { Trash2 } from "lucide-react"
