@@ -61,7 +61,7 @@ export interface LeasePorts extends LeaseDriver {
   readonly self: (news: LeaseNews) => void
 }
 
-/** The calls that wait for a lease to grow, in the order in which they came. Money in micro-rupiah. */
+/** What a call asks a purse to hold. Money in micro-rupiah. */
 export interface HoldRequest {
   readonly requestId: string
   readonly least: Micro
@@ -82,6 +82,7 @@ export interface WaitingHold {
 /** How many calls may wait for one growth. */
 const LIMIT = 10_000
 
+/** The calls that wait for a lease to grow, in the order in which they came. */
 export class WaitingHolds {
   #holds: WaitingHold[] = []
 

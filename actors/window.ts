@@ -149,10 +149,8 @@ export const limited = (
 ): SlidingWindow | undefined =>
   limit === undefined ? undefined : (old?.under(limit, share) ?? new SlidingWindow(limit, share))
 
-/**
- * One count of a minute window for all processes, kept elsewhere; what an actor needs of it. Nothing is promised to be answered by
- * it: who asks has a share to go by instead. Times are this process's monotonic milliseconds, but for `second`, which is the counter's.
- */
+// One count of a minute window for all processes, kept elsewhere; what an actor needs of it. Nothing is promised to be answered by
+// it: who asks has a share to go by instead. Times are this process's monotonic milliseconds, but for `second`, which is the counter's.
 
 /** What a window says to so much more. */
 export interface Counted {

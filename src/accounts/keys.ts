@@ -220,10 +220,8 @@ const tooMany = (message: string): Failure => new Failure("request.invalid", { m
 const halfBudget = (): Failure =>
   new Failure("request.invalid", { message: "'spending_limit_micro' and 'spending_period' go together." })
 
-/**
- * Origins of web pages that may call with a key (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). All origins that any
- * key lists are in memory, so that a pre-flight, which anybody may send, needs no database.
- */
+// Origins of web pages that may call with a key (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). All origins that any
+// key lists are in memory, so that a pre-flight, which anybody may send, needs no database.
 
 /** Origins of one key. */
 export const MAX_ORIGINS = 16

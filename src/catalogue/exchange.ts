@@ -121,10 +121,8 @@ function checked(value: string | number): bigint {
   return nano
 }
 
-/**
- * Exact decimals as whole numbers of their smallest part: no float carries money. "2.5" with nine digits is 2,500,000,000n.
- * A JSON number is read by the shortest text that means it, which is what was written up to its fifteenth digit.
- */
+// Exact decimals as whole numbers of their smallest part: no float carries money. "2.5" with nine digits is 2,500,000,000n.
+// A JSON number is read by the shortest text that means it, which is what was written up to its fifteenth digit.
 
 /** Undefined for what is no decimal from 0 on, or has more digits behind the point than `digits`. */
 export function parseDecimal(value: string | number, digits: number): bigint | undefined {

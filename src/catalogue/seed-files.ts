@@ -134,7 +134,7 @@ function whyUnread(error: unknown): string | undefined {
   return error.code === "ENOENT" ? "no such file" : `what cannot be read (${String(error.code)})`
 }
 
-/** The providers file beyond its shape: each provider's credentials, of which the file names one by a variable, or several. */
+// The providers file beyond its shape: each provider's credentials, of which the file names one by a variable, or several.
 
 /** The providers, or everything that is wrong with them. */
 function providersOf(file: string, entries: readonly ProviderSeed[]): readonly Provider[] | CatalogueProblem[] {

@@ -87,7 +87,7 @@ export async function progress<T>(what: string, work: Promise<T>, detail: () => 
   }
 }
 
-/** What commands read before they do anything: the environment and the two seed files. What is wrong with them is told whole. */
+// What commands read before they do anything: the environment and the two seed files. What is wrong with them is told whole.
 
 /** Throws `CommandFailure`. */
 export function configuration(environment: Readonly<Record<string, string | undefined>> = process.env): Config {

@@ -307,7 +307,6 @@ const boundsOf = ({ plan: { requestBytes } }: AttemptedCall, { request, answerLi
     vectors: vectorsOf(request),
   })
 
-/** Below this an answer is parsed and written whatever it holds. */
 const failed = (fault: Fault, committed = false): FailedEnd => ({ kind: "failed", fault, committed })
 
 /** An answer that is no JSON object: cut short, or not from the backend at all. */

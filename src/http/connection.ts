@@ -178,10 +178,8 @@ async function discard(body: ReadableStream<Uint8Array>): Promise<void> {
   }
 }
 
-/**
- * The file descriptors of this process. Every connection takes one, and at the limit the listener accepts no connection. So close to
- * the limit, connections are not kept alive.
- */
+// The file descriptors of this process. Every connection takes one, and at the limit the listener accepts no connection. So close to
+// the limit, connections are not kept alive.
 
 /** A part of the limit. */
 const CROWDED = 0.8

@@ -156,10 +156,8 @@ export function own(body: JsonObject, { strip }: Target, name: string, value: Js
 export const BACKEND_FORMATS = [...ENDPOINTS, "bedrock"] as const
 export type BackendFormat = (typeof BACKEND_FORMATS)[number]
 
-/**
- * Fields that send a call elsewhere, or make it another or more than one, whatever a catalogue passes on: other models,
- * hosts and speeds, more answers, a longer cache.
- */
+// Fields that send a call elsewhere, or make it another or more than one, whatever a catalogue passes on: other models,
+// hosts and speeds, more answers, a longer cache.
 
 /** Told without their case and their separators. */
 export function isRouting(name: string): boolean {

@@ -125,10 +125,8 @@ export interface OwnedKeyRow {
 
 export const toOwnedKey = (row: OwnedKeyRow): OwnedKey => ({ id: row.id, keyHash: row.key_hash })
 
-/**
- * The day and the month of a key that run on over a change of its account's time zone (decisions §13.5). They are written with
- * the change, so every process and every start reads the same.
- */
+// The day and the month of a key that run on over a change of its account's time zone (decisions §13.5). They are written with
+// the change, so every process and every start reads the same.
 
 /** As JSON has it: milliseconds since the epoch. */
 export interface RunningRow extends RunningPeriod {

@@ -122,14 +122,12 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
   },
 })
 
-/**
- * Finds spending that its owner is warned of, as of a key that leaked: of a key or an account, within ten
- * minutes, more than the owner's own ceiling, or more than so many times the usual of that hour of the week. One statement for
- * all accounts, which writes what it found into the outbox. Micro-rupiah.
- *
- * The usual is what was spent in the same hour of the last four weeks, a sixth of it, the mean of as many weeks as the account
- * has. It needs a week to be known, and spending of less than `FLOOR_MICRO` is never unusual.
- */
+// Finds spending that its owner is warned of, as of a key that leaked: of a key or an account, within ten
+// minutes, more than the owner's own ceiling, or more than so many times the usual of that hour of the week. One statement for
+// all accounts, which writes what it found into the outbox. Micro-rupiah.
+//
+// The usual is what was spent in the same hour of the last four weeks, a sixth of it, the mean of as many weeks as the account
+// has. It needs a week to be known, and spending of less than `FLOOR_MICRO` is never unusual.
 
 /** Under it nothing is unusual, so that the first call of a quiet hour warns nobody. */
 const FLOOR_MICRO = 10_000_000_000n

@@ -132,10 +132,8 @@ interface AccountRow extends PauseRow {
   readonly breaker_pause_minutes: number | null
 }
 
-/**
- * A breaker's purse: what a key, or an account, may spend within any ten minutes. It is leased like a key's budget (budget-leases.ts);
- * what was charged to it is free again when it is ten minutes old, by the database's clock. Micro-rupiah.
- */
+// A breaker's purse: what a key, or an account, may spend within any ten minutes. It is leased like a key's budget (budget-leases.ts);
+// what was charged to it is free again when it is ten minutes old, by the database's clock. Micro-rupiah.
 
 /** A purse's id: of an account, or of one of its keys. */
 export const purseOf = (accountId: string, keyId?: string): string =>

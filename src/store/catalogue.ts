@@ -252,8 +252,6 @@ export const priceOf = (row: PriceRow): PriceVersion => ({
   effectiveAt: row.effective_at.getTime(),
 })
 
-/** The catalogue that a gateway starts with. */
-
 /** The database's catalogue, filled from the file if it is empty. */
 export async function storedCatalogue(database: Database, file: CatalogueFile): Promise<Catalogue> {
   const stored = await database.run((sql) => loadCatalogue(sql), { retry: true })

@@ -137,12 +137,12 @@ function locate(text: string): { url: string; socketPath: string | undefined; tl
   return { url: url.href, socketPath: `${directory}/.s.PGSQL.${port}`, tls: false }
 }
 
-/**
- * What a fresh connection is told, and what it is asked, before anybody has it. All of it is sent at once, so that it costs
- * one round trip. Times in milliseconds.
- *
- * Nothing is a start-up parameter, because poolers refuse those that they do not know.
- */
+// What a fresh connection is told, and what it is asked, before anybody has it. All of it is sent at once, so that it costs
+// one round trip. Times in milliseconds.
+//
+// Nothing is a start-up parameter, because poolers refuse those that they do not know.
+
+/** The session, and the server that it is on. */
 export interface ServerState {
   /** The session's own process on the server. */
   readonly pid: number

@@ -164,10 +164,8 @@ function bindingOf({ models, endpoints, networks, origins, max_rate_micro: rate 
   }
 }
 
-/**
- * Keys that were taken back beside the gateway, for a process on the embedded database: there a command or a person with SQL
- * writes beside it, and no notice comes of it, as it does from a server.
- */
+// Keys that were taken back beside the gateway, for a process on the embedded database: there a command or a person with SQL
+// writes beside it, and no notice comes of it, as it does from a server.
 
 /** Hashes of the keys of frozen accounts, and of those that were revoked a moment ago, as hex. */
 export async function frozenKeys(database: Database): Promise<ReadonlySet<string>> {

@@ -90,10 +90,7 @@ export async function closeProcess(statements: ClosingStatements, id: string, ex
   return { leases, openings }
 }
 
-/**
- * The statements that a process is registered, shared with, found dead and closed by (processes.ts), each on its own and
- * idempotent.
- */
+// The statements that a process is registered, shared with, found dead and closed by, each on its own and idempotent.
 
 /** An exclusive one passes over a process whose session lock is held. */
 export interface ProcessStatements extends ClosingStatements {

@@ -136,10 +136,8 @@ export class SessionLock {
   }
 }
 
-/**
- * Whether each connection has a session of its own, which the lock that says that a process lives needs, and LISTEN. A pooler
- * that lends sessions for a transaction or a statement has none to give.
- */
+// Whether each connection has a session of its own, which the lock that says that a process lives needs, and LISTEN. A pooler
+// that lends sessions for a transaction or a statement has none to give.
 
 /** The way to the database shares sessions between clients. */
 export class SessionsShared extends Error {

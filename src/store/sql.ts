@@ -4,11 +4,9 @@ import type postgres from "postgres"
 /** A connection's tagged template. Postgres' `bigint` is a bigint here, because money is. */
 export type Sql = postgres.Sql<{ bigint: bigint }>
 
-/**
- * Postgres arrays for postgres.js. It can learn them from the server (`fetch_types`), but that query's rejection is
- * nobody's when the connection dies under it, and an unhandled rejection ends the process. The built-in types' ids never
- * change, so they are written down here instead. One dimension; `null` elements are allowed.
- */
+// Postgres arrays for postgres.js. It can learn them from the server (`fetch_types`), but that query's rejection is
+// nobody's when the connection dies under it, and an unhandled rejection ends the process. The built-in types' ids never
+// change, so they are written down here instead. One dimension; `null` elements are allowed.
 
 /** Element type → array type, by object id (`pg_type.dat`). */
 const arrayTypes: Readonly<Record<number, number>> = {

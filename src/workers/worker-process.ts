@@ -129,7 +129,7 @@ export async function passLines(stream: ReadableStream<Uint8Array>, write: (line
   if (rest !== "") write(`${rest}\n`)
 }
 
-/** What a supervisor and its workers say to each other, as JSON over the channel that a worker is started with. */
+// What a supervisor and its workers say to each other, as JSON over the channel that a worker is started with.
 
 /** A question is answered with its `id`; an answer that comes late is dropped. */
 export type Question = "alive" | "metrics" | "readiness"

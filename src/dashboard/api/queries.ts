@@ -169,7 +169,7 @@ export function useEdits<Draft extends object>(current: Draft): Edits<Draft> {
   }
 }
 
-/** The one way in which a page changes something. Queries stand beside their pages. */
+// The one way in which a page changes something. Queries stand beside their pages.
 
 /** Milliseconds. */
 const READ_AGAIN_MS = 2_000

@@ -194,7 +194,7 @@ export const jumpJson = ({ rate, from, to, factor }: Jump) => ({
   factor: Number.isFinite(factor) ? factor : null,
 })
 
-/** Rates that change by more than a factor, which is more often a slip of the hand than a price. Micro-rupiah a token. */
+// Rates that change by more than a factor, which is more often a slip of the hand than a price. Micro-rupiah a token.
 
 /** Up or down by more than this wants to be confirmed. */
 const LARGEST_STEP = 2

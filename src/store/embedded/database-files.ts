@@ -187,10 +187,8 @@ export function mustNotBeAnothers(directory: string): void {
     )
 }
 
-/**
- * One process per data directory. The lock is SQLite's on an empty file: the kernel drops it with the process, however
- * that dies, so there is no stale lock to clear and no process id to mistake for another's.
- */
+// One process per data directory. The lock is SQLite's on an empty file: the kernel drops it with the process, however
+// that dies, so there is no stale lock to clear and no process id to mistake for another's.
 
 /** Another process uses the directory, or this one does already. */
 export class DataDirectoryInUse extends Error {
