@@ -54,31 +54,45 @@ const Balance = Type.Object(
   { $id: "Balance" },
 )
 
+interface Context {
+  readonly request: Request
+  readonly set: { headers: object }
+}
+
+/** Answers a key's holder, and says in headers what is left of the key's limits. */
+async function answered(
+  { ports: { actors } }: Pick<BalanceDeps, "ports">,
+  { request, set }: Context,
+  answerOf: (caller: Caller) => Promise<object | Failure>,
+): Promise<object | Failure> {
+  const caller = await authenticate(actors, request.headers, contextOf(request))
+  if (caller instanceof Failure) return caller
+  const answer = await answerOf(caller)
+  const view = await actors.keys.view(caller.keyHash)
+  const headers = view instanceof Failure ? {} : rateHeaders(view)
+  if (answer instanceof Failure) return answer.withHeaders(headers)
+  Object.assign(set.headers, headers, { "cache-control": "no-store" })
+  return answer
+}
+
+/** Keys without a limit of requests may ask without end; of those that ask the same at once the database is asked once. */
+class Asked {
+  readonly #pending = new Map<string, Promise<object | Failure>>()
+
+  once(what: string, ask: () => Promise<object | Failure>): Promise<object | Failure> {
+    const pending = this.#pending.get(what) ?? ask().finally(() => this.#pending.delete(what))
+    this.#pending.set(what, pending)
+    return pending
+  }
+}
+
 /** Micro-rupiah. An owner can turn it off for a key that others hold. */
 export const balanceController = (deps: BalanceDeps) => {
-  /** Keys without a limit of requests may ask without end; of those that ask at once the database is asked once. */
-  const asked = new Map<string, Promise<object | Failure>>()
-  const shared = (caller: Caller) => {
-    const { keyHash } = caller
-    const before = asked.get(keyHash)
-    if (before !== undefined) return before
-    const asking = balanceOf(caller, deps).finally(() => asked.delete(keyHash))
-    asked.set(keyHash, asking)
-    return asking
-  }
+  const asked = new Asked()
   return new Elysia({ name: "balance" }).use(edge).get(
     "/v1/balance",
-    async ({ request, set }): Promise<object | Failure> => {
-      const { actors } = deps.ports
-      const caller = await authenticate(actors, request.headers, contextOf(request))
-      if (caller instanceof Failure) return caller
-      const answer = await shared(caller)
-      const view = await actors.keys.view(caller.keyHash)
-      const headers = view instanceof Failure ? {} : rateHeaders(view)
-      if (answer instanceof Failure) return answer.withHeaders(headers)
-      Object.assign(set.headers, headers, { "cache-control": "no-store" })
-      return answer
-    },
+    ({ request, set }) =>
+      answered(deps, { request, set }, (caller) => asked.once(caller.keyHash, () => balanceOf(caller, deps))),
     documented("key", {
       tag: "Usage",
       summary: { en: "What is left of the balance and of the key's limits", id: "Sisa saldo dan sisa batas kunci" },
@@ -131,35 +145,15 @@ type Deps = Pick<RunsDeps, "runs" | "ports">
 
 /** A run's key reads its receipt, for an agent that wants to know what it has left, and ends it. */
 export const runController = (deps: Deps) => {
-  /** Keys without a limit of requests may ask without end; of those that ask at once the database is asked once. */
-  const asked = new Map<string, Promise<object | Failure>>()
-  const shared = (caller: Caller, named: string) => {
-    const name = `${caller.keyHash} ${named}`
-    const before = asked.get(name)
-    if (before !== undefined) return before
-    const asking = receipt(caller, named, deps).finally(() => asked.delete(name))
-    asked.set(name, asking)
-    return asking
-  }
-  const answered = async (
-    { request, set }: { readonly request: Request; readonly set: { headers: object } },
-    answerOf: (caller: Caller) => Promise<object | Failure>,
-  ): Promise<object | Failure> => {
-    const { actors } = deps.ports
-    const caller = await authenticate(actors, request.headers, contextOf(request))
-    if (caller instanceof Failure) return caller
-    const answer = await answerOf(caller)
-    const view = await actors.keys.view(caller.keyHash)
-    const headers = view instanceof Failure ? {} : rateHeaders(view)
-    if (answer instanceof Failure) return answer.withHeaders(headers)
-    Object.assign(set.headers, headers, { "cache-control": "no-store" })
-    return answer
-  }
+  const asked = new Asked()
   return new Elysia({ name: "run" })
     .use(edge)
     .get(
       "/v1/runs/:id",
-      (context) => answered(context, (caller) => shared(caller, context.params.id)),
+      ({ request, set, params }) =>
+        answered(deps, { request, set }, (caller) =>
+          asked.once(`${caller.keyHash} ${params.id}`, () => receipt(caller, params.id, deps)),
+        ),
       documented("key", {
         tag: "Usage",
         summary: { en: "The receipt of a run of this key, as it is now", id: "Rincian run kunci ini saat ini" },
@@ -172,7 +166,7 @@ export const runController = (deps: Deps) => {
     )
     .post(
       "/v1/runs/:id/end",
-      (context) => answered(context, (caller) => ended(caller, context.params.id, deps)),
+      ({ request, set, params }) => answered(deps, { request, set }, (caller) => ended(caller, params.id, deps)),
       documented("key", {
         tag: "Usage",
         summary: { en: "End a run of this key before its time", id: "Akhiri run kunci ini sebelum waktunya" },
