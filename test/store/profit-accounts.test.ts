@@ -226,8 +226,8 @@ test("who costs the most is who does in the hours, whatever of the time is summe
   // In the sums of a month, and not standing; of what is late, in a month that is over and in the last; and of days that are not summed yet.
   await sql`update profit_account_summed set stands = false where day in ('2026-02-20', '2026-03-05', '2026-03-06', '2026-03-31')`
   await sql`insert into profit_late values ('2026-03-23T15:00:00Z'), ('2026-04-02T17:00:00Z'), ('2026-04-02T17:00:00Z')`
-  await toldRightly(target)
   expect(await contradicted(sql)).toEqual([])
+  // What does not stand is not read: it may be wrong.
   await sql`update profit_account_days set cost_micro = cost_micro + 1000000, records = records + 1 where day = '2026-03-06'`
   await sql`
       update profit_account_months m set cost_micro = cost_micro + 1000000, records = records + 1
