@@ -195,10 +195,14 @@ function shownBlock(part: TextPart | ImagePart | DocumentPart): JsonObject[] | F
   return [{ type: "image", source: imageSource(part.source), ...cacheControl(part.cache) }]
 }
 
-const imageSource = (source: ImagePart["source"]): JsonObject =>
-  source.kind === "url"
-    ? { type: "url", url: source.url }
-    : { type: "base64", media_type: source.mediaType, data: source.base64 }
+function imageSource(source: ImagePart["source"]): JsonObject {
+  if (source.kind === "url") return { type: "url", url: source.url }
+  const mediaType = plainType(source.mediaType)
+  // Clients write the ending of a file's name, which other vendors take and this one refuses.
+  return { type: "base64", media_type: mediaType === "image/jpg" ? "image/jpeg" : mediaType, data: source.base64 }
+}
+
+const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";")[0]?.trim() ?? ""
 
 function documentBlock({ source, name, cache }: DocumentPart): JsonObject[] | Failure {
   const encoded = documentSource(source)
@@ -210,7 +214,7 @@ function documentBlock({ source, name, cache }: DocumentPart): JsonObject[] | Fa
 function documentSource(source: DocumentPart["source"]): JsonObject | Failure {
   if (source.kind === "url") return { type: "url", url: source.url }
   if (source.kind === "text") return plainText(source.text)
-  const mediaType = source.mediaType.toLowerCase().split(";")[0]?.trim() ?? ""
+  const mediaType = plainType(source.mediaType)
   if (mediaType === "application/pdf") return { type: "base64", media_type: mediaType, data: source.base64 }
   if (mediaType.startsWith("text/") || mediaType === "application/json")
     return plainText(Buffer.from(source.base64, "base64").toString("utf8"))

@@ -201,6 +201,11 @@ describe("what a user shows", () => {
       { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" } },
     ],
     [
+      "a JPEG under the name that only other vendors take",
+      { type: "image", source: { kind: "data", mediaType: "Image/JPG", base64: "/9j/" }, detail: undefined },
+      { type: "image", source: { type: "base64", media_type: "image/jpeg", data: "/9j/" } },
+    ],
+    [
       "an image as an address",
       { type: "image", source: { kind: "url", url: "https://example.com/a.png" }, cache: { ttl: undefined } },
       {
