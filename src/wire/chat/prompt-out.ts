@@ -184,7 +184,10 @@ const writeCall = (call: ToolCallPart, names: ToolNames): JsonObject => ({
   },
 })
 
-function writeUser(parts: readonly UserPart[]): JsonObject[] | Failure {
+function writeUser(said: readonly UserPart[]): JsonObject[] | Failure {
+  const parts = said.map((part) =>
+    part.type === "tool-result" ? { ...part, parts: part.parts.map(asText) } : asText(part),
+  )
   const results = parts.filter((part) => part.type === "tool-result")
   const own = parts.filter((part) => part.type !== "tool-result")
   const media = results.flatMap((result) => result.parts.filter(isMedia))
@@ -200,6 +203,14 @@ function writeUser(parts: readonly UserPart[]): JsonObject[] | Failure {
   const alone = others.length === 0 && first.type === "text" ? first.text : undefined
   return [...messages, { role: "user", content: alone ?? content }]
 }
+
+/** As files many backends take PDFs alone, and refuse the call. */
+function asText<Part extends TextPart | ImagePart | DocumentPart>(part: Part): Part | DocumentPart {
+  if (part.type !== "document" || part.source.kind !== "data" || !TEXTUAL.test(part.source.mediaType)) return part
+  return { ...part, source: { kind: "text", text: Buffer.from(part.source.base64, "base64").toString("utf8") } }
+}
+
+const TEXTUAL = /^(?:text\/|application\/json\b)/i
 
 /** A text that came as a document is text here too, and can stand in a tool message. */
 const isMedia = (part: UserPart): part is ImagePart | DocumentPart =>

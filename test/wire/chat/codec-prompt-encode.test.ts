@@ -124,6 +124,29 @@ const conversations: readonly (readonly [fact: string, says: Partial<Prompt>, me
     ],
   ],
   [
+    "a document of text that came as data is text too, also within a result",
+    {
+      turns: [
+        assistant(call("c1")),
+        user(
+          result("c1", [
+            {
+              type: "document",
+              source: { kind: "data", mediaType: "application/json", base64: "e30=" },
+              name: "a.json",
+            },
+          ]),
+        ),
+        user({ type: "document", source: { kind: "data", mediaType: "text/csv", base64: "YSxi" }, name: "a.csv" }),
+      ],
+    },
+    [
+      { role: "assistant", content: null, tool_calls: calls("c1") },
+      { role: "tool", tool_call_id: "c1", content: "a.json:\n\n{}" },
+      { role: "user", content: "a.csv:\n\na,b" },
+    ],
+  ],
+  [
     "results become tool messages before what the user says",
     {
       turns: [
