@@ -68,7 +68,9 @@ class EventDecoder {
   readonly #stopSequences: readonly string[]
   readonly #calls: CallReader
   #id: string | undefined
-  #finished = false
+  /** What said last how the answer ends. Some backends say it with every piece, or before the last one. */
+  #last: JsonObject = {}
+  #usage: Usage | undefined
   #ended = false
 
   constructor(prompt: Prompt) {
@@ -80,10 +82,11 @@ class EventDecoder {
     if (this.#ended) return []
     if (data === END_MARK) {
       this.#ended = true
-      return [...this.#finish({}), { type: "end" }]
+      return [...this.#finish(), { type: "end" }]
     }
     if (chunk === undefined) return []
-    return [...this.#start(chunk), ...this.#choice(chunk), ...usageEvents(chunk)]
+    this.#usage = readUsage(chunk.usage) ?? this.#usage
+    return [...this.#start(chunk), ...this.#choice(chunk)]
   }
 
   #start(chunk: JsonObject): ModelEvent[] {
@@ -93,11 +96,11 @@ class EventDecoder {
   }
 
   #choice(chunk: JsonObject): ModelEvent[] {
-    if (!Array.isArray(chunk.choices) || this.#finished) return []
+    if (!Array.isArray(chunk.choices)) return []
     const choice = chunk.choices.filter(isObject).find(({ index }) => typeof index !== "number" || index === 0)
     if (choice === undefined) return []
-    const events = isObject(choice.delta) ? this.#delta(choice.delta) : []
-    return filled(choice.finish_reason) ? [...events, ...this.#finish(choice)] : events
+    if (filled(choice.finish_reason)) this.#last = choice
+    return isObject(choice.delta) ? this.#delta(choice.delta) : []
   }
 
   #delta(delta: JsonObject): ModelEvent[] {
@@ -111,17 +114,12 @@ class EventDecoder {
     return events
   }
 
-  /** Once: at the backend's word, or at the latest at the end of a stream that never gave a reason. */
-  #finish(choice: JsonObject): ModelEvent[] {
-    if (this.#finished) return []
-    this.#finished = true
-    return [...this.#calls.close(), { type: "finish", ...readFinish(choice, this.#calls.called, this.#stopSequences) }]
+  #finish(): ModelEvent[] {
+    const last = this.#calls.close()
+    const usage: ModelEvent[] = this.#usage === undefined ? [] : [{ type: "usage", usage: this.#usage }]
+    const finish = readFinish(this.#last, this.#calls.called, this.#stopSequences)
+    return [...last, { type: "finish", ...finish }, ...usage]
   }
-}
-
-function usageEvents(chunk: JsonObject): ModelEvent[] {
-  const usage = readUsage(chunk.usage)
-  return usage === undefined ? [] : [{ type: "usage", usage }]
 }
 
 interface AssistantContent {

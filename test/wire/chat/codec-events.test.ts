@@ -252,6 +252,16 @@ const answers: readonly (readonly [fact: string, events: SseEvent[], says: Parti
     { parts: [{ type: "text", text: "ab" }] },
   ],
   [
+    "a reason with every piece",
+    [
+      chunk({ content: "a" }, { finish_reason: "stop" }),
+      chunk({ content: "b" }, { finish_reason: "length" }),
+      chunk({ content: "c" }),
+      done,
+    ],
+    { finish: "length", parts: [{ type: "text", text: "abc" }] },
+  ],
+  [
     "the sequence that stopped it",
     [chunk({ content: "a" }, { finish_reason: "stop", stop_reason: "END" }), done],
     { finish: "stop-sequence", stopSequence: "END" },
