@@ -103,8 +103,9 @@ class ResponseEncoder implements EventEncoder {
     return [...before, this.#steps.terminal(this.#taken())]
   }
 
-  /** What is open when the answer ends is what its limit cut off. */
+  /** What is open when the answer ends is what its limit cut off; of the calls before the last part, those that are not whole. */
   #close(): void {
+    for (const item of this.#items.slice(0, -1)) item.endPart()
     for (const item of this.#items) item.close(endOf(this.#finish))
     this.#saying = undefined
   }

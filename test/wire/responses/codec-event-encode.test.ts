@@ -176,6 +176,13 @@ describe("the SDK reads", () => {
     expect(response.output_text).toBe("One, two")
   })
 
+  test("of calls that a limit cut off, only what is not whole as incomplete", async () => {
+    const pieces = [piece(0, '{"a":'), piece(1, '{"b":1}'), piece(2, '{"c":')]
+    const calls = [call(0, "f"), call(1, "g"), call(2, "h"), ...pieces]
+    const { output } = await streamed([start, ...calls, finish("length"), end])
+    expect(output).toMatchObject([{ status: "incomplete" }, { status: "completed" }, { status: "incomplete" }])
+  })
+
   test("an answer that a filter cut off", async () => {
     expect(await streamed([start, say("One"), finish("content-filter"), end])).toMatchObject({
       status: "incomplete",
