@@ -21,6 +21,8 @@ export interface Block {
   waiting: Delta[]
   /** Nothing more comes for it. */
   ended: boolean
+  /** Of thinking: its signature has come. */
+  signed: boolean
   readonly json: JsonProgress | undefined
 }
 
@@ -28,6 +30,9 @@ interface Delta {
   readonly body: JsonObject
   readonly content: boolean
 }
+
+/** Some SDKs read a signature from its delta alone, and leave thinking out of the next turn that never had one. */
+const UNSIGNED: JsonObject = { type: "signature_delta", signature: "" }
 
 export class BlockQueue {
   readonly #blocks: Block[] = []
@@ -48,6 +53,7 @@ export class BlockQueue {
       start,
       waiting: [],
       ended: false,
+      signed: false,
       json: kind === "tool" ? new JsonProgress() : undefined,
     }
     this.#blocks.push(block)
@@ -56,7 +62,9 @@ export class BlockQueue {
 
   /** Never a delta after its block's stop: what comes for a block that is over is dropped. */
   add(block: Block, body: JsonObject, content: boolean): void {
-    if (!block.ended) block.waiting.push({ body, content })
+    if (block.ended) return
+    block.waiting.push({ body, content })
+    if (body["type"] === "signature_delta") block.signed = true
   }
 
   endAll(): void {
@@ -77,6 +85,8 @@ export class BlockQueue {
       head.waiting = []
       if (!head.ended && !(this.#blocks.length > 1 && head.json?.whole === true)) return
       head.ended = true
+      if (head.kind === "thinking" && !head.signed)
+        yield { type: "content_block_delta", index, body: { delta: UNSIGNED }, content: false }
       this.#blocks.shift()
       this.#started = false
       this.#index++

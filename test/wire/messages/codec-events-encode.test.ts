@@ -93,7 +93,7 @@ const orders: readonly (readonly [fact: string, events: readonly ModelEvent[], b
   [
     "a part ends another one's kind",
     [thinking("hm"), text("a"), end],
-    ["+0 thinking", "0 hm", "-0", "+1 text", "1 a", "-1"],
+    ["+0 thinking", "0 hm", "0 ~", "-0", "+1 text", "1 a", "-1"],
   ],
   [
     "two parts of one kind are two blocks",
@@ -120,7 +120,7 @@ const orders: readonly (readonly [fact: string, events: readonly ModelEvent[], b
   [
     "redacted thinking is a block of its own",
     [thinking("hm"), { type: "thinking-seal", seal: { by: "messages-redacted", data: "r" } }, thinking("so"), end],
-    ["+0 thinking", "0 hm", "-0", "+1 redacted_thinking", "-1", "+2 thinking", "2 so", "-2"],
+    ["+0 thinking", "0 hm", "0 ~", "-0", "+1 redacted_thinking", "-1", "+2 thinking", "2 so", "2 ~", "-2"],
   ],
   [
     "another backend's seal ends the thinking before it",
@@ -131,12 +131,12 @@ const orders: readonly (readonly [fact: string, events: readonly ModelEvent[], b
       { type: "thinking-seal", seal: { by: "responses", data: "y" } },
       end,
     ],
-    ["+0 thinking", "0 hm", "-0", "+1 thinking", "1 so", "-1"],
+    ["+0 thinking", "0 hm", "0 ~", "-0", "+1 thinking", "1 so", "1 ~", "-1"],
   ],
   [
     "another backend's seal is not passed off as a signature",
     [thinking("hm"), { type: "thinking-seal", seal: { by: "responses", data: "x" } }, text("a"), end],
-    ["+0 thinking", "0 hm", "-0", "+1 text", "1 a", "-1"],
+    ["+0 thinking", "0 hm", "0 ~", "-0", "+1 text", "1 a", "-1"],
   ],
   [
     "calls that come one after the other stream one after the other",
