@@ -133,6 +133,13 @@ describe("chat's usage", () => {
       expect(reader.tokens()).toEqual({ input: 5, cacheRead: 0, cacheWrite: 0, output: 9 })
     }
   })
+
+  test("is counted in the choice that ends, where a backend says it there", () => {
+    const reader = readers.chat(view)
+    reader.read(sse({ choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }] }))
+    reader.read(sse({ choices: [{ index: 0, delta: {}, finish_reason: "stop", usage }] }))
+    expect(reader.tokens()).toEqual({ input: 5, cacheRead: 0, cacheWrite: 0, output: 2 })
+  })
 })
 
 const counted = (start: unknown, ...later: unknown[]) => {

@@ -6,7 +6,7 @@
 import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
 import type { FinishReason, ModelEvent, Prompt, Usage } from "../../language/prompt.ts"
 import type { BackendStream, ClientView } from "../format.ts"
-import { ChunkStream, END_MARK, usageTokens } from "../shared/chunks.ts"
+import { ChunkStream, END_MARK, usageIn, usageTokens } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"
 import { CallReader, NARROW, toolNames } from "../shared/tools.ts"
 import { unreachable } from "../../../actors/unreachable.ts"
@@ -85,7 +85,7 @@ class EventDecoder {
       return [...this.#finish(), { type: "end" }]
     }
     if (chunk === undefined) return []
-    this.#usage = readUsage(chunk.usage) ?? this.#usage
+    this.#usage = readUsage(usageIn(chunk)) ?? this.#usage
     return [...this.#start(chunk), ...this.#choice(chunk)]
   }
 

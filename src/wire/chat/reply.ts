@@ -6,7 +6,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, ModelReply, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { failureIn, usageSearches, usageTokens } from "../shared/chunks.ts"
+import { failureIn, usageIn, usageSearches, usageTokens } from "../shared/chunks.ts"
 import { CallReader, NARROW, OpenCalls, toolNames } from "../shared/tools.ts"
 import { plausibleTokens } from "../tokens.ts"
 import { chatFinish, chatUsage, isContent, readFinish, readSaid, readUsage } from "./events-in.ts"
@@ -24,8 +24,8 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   )
   return {
     body: { ...body, model: view.model },
-    tokens: plausibleTokens(usageTokens(body.usage), hasContent),
-    searches: usageSearches(body.usage),
+    tokens: plausibleTokens(usageTokens(usageIn(body)), hasContent),
+    searches: usageSearches(usageIn(body)),
   }
 }
 
@@ -43,7 +43,7 @@ export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): Mode
   const calls = readCalls(choice.message, prompt, id ?? "")
   parts.push(...calls)
   const { reason, stopSequence } = readFinish(choice, calls.length > 0, prompt.stopSequences)
-  return { id, parts, finish: reason, stopSequence, usage: readUsage(body.usage) }
+  return { id, parts, finish: reason, stopSequence, usage: readUsage(usageIn(body)) }
 }
 
 /** Calls that came whole are read as a stream of one piece each, so that both ways to them agree. Each has an id of its own, whatever came. */

@@ -37,10 +37,9 @@ export abstract class ChunkStream implements BackendStream {
   meaning(event: SseEvent, chunk: JsonObject): EventMeaning {
     const failure = isBareError(event, chunk) ? classifyErrorObject(chunk) : failureIn(chunk)
     if (failure !== undefined) return failure
-    const { usage } = chunk
     this.#hasChoice ||= filled(chunk["choices"])
-    // Some backends count in every chunk; the last count is the whole. An object without counts is none.
-    if (isObject(usage) && Object.keys(usage).length > 0) this.#usage = usage
+    // Some backends count in every chunk; the last count is the whole.
+    this.#usage = usageIn(chunk) ?? this.#usage
     return this.hasContent(chunk) ? "content" : "empty"
   }
 
@@ -87,6 +86,13 @@ export function failureIn(body: JsonObject): Failure | undefined {
 
 /** Reasons to end that are failures: of Mistral and OpenRouter, of DeepSeek, and of Zhipu. */
 const FAILED: ReadonlySet<unknown> = new Set(["error", "insufficient_system_resource", "network_error"])
+
+/** The counts of a chunk or a whole answer. Moonshot streams them in the choice that ends. An object without counts is none. */
+export function usageIn({ usage, choices }: JsonObject): JsonObject | undefined {
+  if (isObject(usage) && Object.keys(usage).length > 0) return usage
+  const [choice] = Array.isArray(choices) ? choices : []
+  return isObject(choice) && isObject(choice["usage"]) ? choice["usage"] : undefined
+}
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined

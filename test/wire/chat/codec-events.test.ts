@@ -309,6 +309,18 @@ const answers: readonly (readonly [fact: string, events: SseEvent[], says: Parti
     { id: undefined, parts: [{ type: "text", text: "a" }] },
   ],
   [
+    "usage in the choice that ends, as Moonshot streams it",
+    [
+      chunk({ content: "a" }),
+      {
+        event: "",
+        data: '{"id":"x-1","choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":1}}]}',
+      },
+      done,
+    ],
+    { usage: { tokens: { input: 4, cacheRead: 1, cacheWrite: 0, output: 2 } } },
+  ],
+  [
     "usage that is none",
     [{ event: "", data: '{"id":"x-1","choices":[],"usage":{"prompt_tokens":-1}}' }, done],
     { usage: undefined },
