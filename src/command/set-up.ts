@@ -187,6 +187,12 @@ export const exchangeRateCommand = () =>
     .argument("[rupiah]", EXCHANGE_RATE_TEXT)
     .option("--confirm-jump", `also where it changes by more than ${LARGEST_EXCHANGE_STEP} percent`)
     .action(async (currency, rupiah, { confirmJump }) => {
+      // "16.000" is refused, as of an amount: to some it is sixteen, to others sixteen thousand.
+      if (rupiah !== undefined && /\.\d{3}$/.test(rupiah))
+        throw new CommandFailure(
+          `${rupiah} has three decimals, or a thousands separator: write all digits, as 16250.50`,
+          2,
+        )
       const unit = rupiah === undefined ? undefined : parseExchangeRate(rupiah)
       if (currency !== undefined && (!isCurrency(currency) || currency === HOUSE_CURRENCY))
         throw new CommandFailure(

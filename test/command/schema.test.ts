@@ -70,6 +70,16 @@ test("a catalogue file says which models it retires, and which are on sale still
   expect(await seeded({ models })).toEqual([`${first?.model} is on sale again`])
 })
 
+test("a first exchange rate with a thousands separator is refused, and none is set", async () => {
+  expect(await run("exchange-rate", "USD", "16.000")).toEqual({
+    code: 2,
+    said: "",
+    complaint: "16.000 has three decimals, or a thousands separator: write all digits, as 16250.50",
+  })
+  expect((await run("exchange-rate")).said).not.toContain("USD  16")
+  expect((await run("exchange-rate", "USD", "16250.5")).said).toBe("one USD costs Rp 16250.5 from now on")
+})
+
 interface Model {
   readonly model: string
 }
