@@ -201,7 +201,7 @@ export const exchangeRateCommand = () =>
         )
       if (currency !== undefined && unit === undefined)
         throw new CommandFailure(`say the rate after ${currency}: ${EXCHANGE_RATE_TEXT}`, 2)
-      const store = await opening(openForCommand(configuration()))
+      const store = await opening(openExisting(configuration()))
       const rates = exchangeRateStore(store.database)
       try {
         const [known, needed] = [await rates.list(1), await rates.needed()]

@@ -225,18 +225,18 @@ test("a payment problem is listed until somebody says what was done about it", a
 })
 
 test("a database that is not there is a sentence and not an empty database", async () => {
-  const nowhere = await loket({ DATA_DIR: "/nowhere/data" }, "account", "list")
-  expect(nowhere).toMatchObject({
-    code: 1,
-    said: "",
-    complaint: "there is no database in /nowhere/data: set DATA_DIR or DATABASE_URL to where it is",
-  })
+  for (const line of ["account list", "exchange-rate", "exchange-rate USD 16250.50"])
+    expect(await loket({ DATA_DIR: "/nowhere/data" }, ...line.split(" "))).toEqual({
+      code: 1,
+      said: "",
+      complaint: "there is no database in /nowhere/data: set DATA_DIR or DATABASE_URL to where it is",
+    })
 })
 
 test("a database without tables is told, and gets none: reconciliation has not found that all agrees", async () => {
   const empty = await openPlace([])
   const complaint = "the database has no tables of a gateway's: set DATABASE_URL to one that has, or `loket migrate` it"
-  for (const line of ["account list", "topup list --json", "operator a@b.id"])
+  for (const line of ["account list", "topup list --json", "operator a@b.id", "exchange-rate"])
     expect(await loket({ DATABASE_URL: empty.url }, ...line.split(" "))).toEqual({ code: 1, said: "", complaint })
   const reconciled = await loket({ DATABASE_URL: empty.url }, "reconcile")
   expect(reconciled).toEqual({ code: 2, said: "", complaint: `not reconciled: ${complaint}` })
