@@ -145,19 +145,25 @@ interface Settings {
   readonly most: number
   readonly role_most: number
   readonly used: number
+  readonly role_used: number
   readonly set: Readonly<Record<string, string>>
 }
 
+/** Of others' sessions a role without `pg_read_all_stats` is not told the kind, and so it counts as a client's. */
 const readSettings = (sql: Sql) => sql<Settings[]>`
   select current_user::text as user, current_setting('server_version_num')::int as version,
     pg_encoding_to_char(encoding) as encoding,
     (select ssl from pg_stat_ssl where pid = pg_backend_pid()) as encrypted, inet_client_port() as client_port, clock_timestamp() as now,
     current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as most,
     (select rolconnlimit from pg_roles where rolname = current_user) as role_most,
-    (select count(*)::int from pg_stat_activity where backend_type = 'client backend') as used,
+    sessions.used, sessions.role_used,
     (select jsonb_object_agg(name, setting) from pg_settings where name in ('fsync', 'full_page_writes',
       'synchronous_commit', 'default_transaction_isolation', 'autovacuum')) as set
-  from pg_database where datname = current_database()`
+  from pg_database, (
+    select count(*)::int as used, (count(*) filter (where usename = current_user))::int as role_used from pg_stat_activity
+    where usesysid is not null and datid is not null and coalesce(backend_type, 'client backend') = 'client backend'
+  ) sessions
+  where datname = current_database()`
 
 function server({ version, encoding, set }: Settings, tookMs: number): Finding[] {
   const major = Math.floor(version / 10_000)
@@ -222,10 +228,10 @@ const between = ({ client_port: seen }: Settings, { localPort }: Connection): Fi
         ),
       ]
 
-function connections({ most, role_most: ofRole, used }: Settings, config: Config): Finding[] {
+function connections({ most, used, role_most: ofRole, role_used: usedByRole }: Settings, config: Config): Finding[] {
   const wanted = workersOf(config) * (config.DATABASE_CONNECTIONS + OTHER_CONNECTIONS)
   const whose = workersOf(config) === 1 ? "a process takes" : "the workers take"
-  const free = Math.min(most, ofRole < 0 ? most : ofRole) - used
+  const free = Math.min(most - used, ofRole < 0 ? most : ofRole - usedByRole)
   return free >= wanted
     ? [ok(`${free} connections are free, of which ${whose} up to ${wanted}`)]
     : [

@@ -118,6 +118,26 @@ test("too few connections are named", async () => {
   expect(await said(asRole())).toMatch(/\d+ connections are free .* a process takes up to 18 → raise max_connections/)
 })
 
+test("sessions of other roles take of the server's connections, and none of the role's own", async () => {
+  const [server] = await direct.sql<{ most: number }[]>`
+    select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int as most`
+  const others = Array.from({ length: 12 }, () => directConnection(place.url))
+  try {
+    await Promise.all(others.map(({ sql }) => sql`select 1`))
+    await direct.sql.unsafe(`alter role ${role} connection limit -1`)
+    const DATABASE_CONNECTIONS = String((server?.most ?? 0) - 10 - 8)
+    const { said: crowded } = await loket(
+      { DATABASE_URL: asRole(), DATA_DIR: dataDir, PORT: "0", DATABASE_CONNECTIONS },
+      "doctor",
+    )
+    expect(crowded).toMatch(/WRONG +\d+ connections are free/)
+    await direct.sql.unsafe(`alter role ${role} connection limit 22; grant pg_read_all_stats to ${role}`)
+    expect(await said(asRole())).toMatch(/ok +\d+ connections are free, of which a process takes up to 18/)
+  } finally {
+    await Promise.all(others.map((each) => each.end()))
+  }
+})
+
 test("of several servers one has to take writes; a standby or one that is away beside it is no fault", async () => {
   const { host } = new URL(place.url)
   const two = place.url.replace(host, `${host},127.0.0.1:1`)
