@@ -154,7 +154,11 @@ const adjustCommand = () =>
   })
     .argument("<account>", "an e-mail address or an id")
     .argument("<rupiah>", "how much; negative takes", beside.rupiah)
-    .requiredOption("--reason <text>", "for whoever reads the log later", beside.reason)
+    .requiredOption(
+      "--reason <text>",
+      "for the customer, who reads it on the statement, and for the log",
+      beside.reason,
+    )
     .option("--once <key>", "the same adjustment is made once under a key", once)
     .option("--yes", "do not ask, and change more than ADJUSTMENT_CONFIRM_RP too")
     .option("--json", "print the account as JSON")

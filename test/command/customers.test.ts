@@ -119,6 +119,11 @@ test("balance is given and taken in rupiah, once under a key, and never more tha
   expect((await run("account", "adjust", id, "5", "--reason", " ")).code).toBe(2)
 })
 
+test("who adjusts a balance is told that the customer reads why", async () => {
+  const help = (await run("account", "adjust", "--help")).said.replaceAll(/\s+/g, " ")
+  expect(help).toContain("--reason <text> for the customer, who reads it on the statement, and for the log")
+})
+
 test("a large adjustment needs a yes where nobody can be asked, and nothing is changed without it", async () => {
   const { id } = await victim()
   const balance = async () => (await json("account", "show", id))["balance_micro"] as number

@@ -225,8 +225,8 @@ export const operatorAccountsController = (deps: AccountsDeps) => {
             id: "Tambah atau kurangi saldo; sekali untuk setiap `idempotency_key`. Paling banyak sebesar saldo yang bebas yang dapat diambil",
           },
           description: {
-            en: "More than `confirm_above_micro` of the account (ADJUSTMENT_CONFIRM_RP) needs `confirm_large`; without it nothing is changed.",
-            id: "Lebih dari `confirm_above_micro` akun (ADJUSTMENT_CONFIRM_RP) memerlukan `confirm_large`; tanpa itu tidak ada yang diubah.",
+            en: "More than `confirm_above_micro` of the account (ADJUSTMENT_CONFIRM_RP) needs `confirm_large`; without it nothing is changed. The customer reads `reason` on the statement.",
+            id: "Lebih dari `confirm_above_micro` akun (ADJUSTMENT_CONFIRM_RP) memerlukan `confirm_large`; tanpa itu tidak ada yang diubah. Pelanggan membaca `reason` di mutasinya.",
           },
           body: Adjustment,
           answer: Type.Object({ account_id: text, amount_micro: microShape, balance_micro: microShape }),

@@ -128,8 +128,8 @@ export const operatorRefundsController = ({ refunds, store, views, payments, aut
             id: "Ambil pengembalian dana dari saldo; sekali untuk setiap `idempotency_key`. Paling banyak sebesar saldo yang bebas, dan sisa dari isi saldonya",
           },
           description: {
-            en: "With `payout` `provider` the payment provider is asked to pay it out at once.",
-            id: "Dengan `payout` `provider`, penyedia pembayaran langsung diminta membayarkannya.",
+            en: "With `payout` `provider` the payment provider is asked to pay it out at once. The customer reads `reason` on the statement and the receipt.",
+            id: "Dengan `payout` `provider`, penyedia pembayaran langsung diminta membayarkannya. Pelanggan membaca `reason` di mutasi dan kuitansinya.",
           },
           body: NewRefund,
           answer: OperatorRefund,
