@@ -210,11 +210,8 @@ const problemsCommand = () =>
     .option("--json", "print JSON, as the operator's API does")
     .action(({ all, json }) =>
       withDatabase(async (database) => {
-        const found = await paymentViews(database).problems({
-          all: all === true,
-          before: undefined,
-          limit: PROBLEMS_SHOWN,
-        })
+        const asked = { all: all === true, before: undefined, limit: PROBLEMS_SHOWN }
+        const found = await paymentViews(database).problems(asked)
         if (json === true) return beside.printJson({ data: found.map(problemJson) })
         printProblems(found)
       }),
@@ -234,7 +231,10 @@ const resolveCommand = () =>
         if (id === undefined || (await views.problem(id)) === undefined)
           throw new CommandFailure(`there is no payment problem ${number}; \`loket topup problems\` lists them`)
         await views.resolve(id, note, beside.commandAct())
-        console.log(`${number}: resolved: ${(await views.problem(id))?.resolution?.note ?? note}`)
+        const kept = (await views.problem(id))?.resolution?.note ?? note
+        // Two who resolve one may both have credited it.
+        const again = "resolved before, and this note is not kept; look whether it was credited twice"
+        console.log(`${number}: ${kept === note ? "resolved" : again}: ${kept}`)
       }),
     )
 

@@ -223,6 +223,9 @@ test("a payment problem is listed until somebody says what was done about it", a
     values ('midtrans', 'unknown_order', 'order-9', '5000 IDR')`
   const number = /^ *(\d+) .*order-9/m.exec((await run("topup", "problems")).said)?.[1] ?? ""
   expect((await run("topup", "resolve", number, "--note", "refunded")).said).toBe(`${number}: resolved: refunded`)
+  expect((await run("topup", "resolve", number, "--note", "adjusted")).said).toBe(
+    `${number}: resolved before, and this note is not kept; look whether it was credited twice: refunded`,
+  )
   expect((await run("topup", "problems")).said).toBe("none")
   expect((await run("topup", "problems", "--all")).said).toContain("order-9")
   expect((await run("topup", "resolve", "99", "--note", "x")).complaint).toContain("loket topup problems")
