@@ -26,7 +26,8 @@ import { command, CommandFailure } from "./command.ts"
 import { printKeys, printTopUps } from "./keys-and-top-ups.ts"
 
 const { accountNamed, commandAct, minute, rp, sure, withDatabase } = beside
-const KEYS_SHOWN = 100
+/** Of keys, and of top-ups. */
+const SHOWN = 100
 
 export const accountCommand = () =>
   command("account", {
@@ -83,8 +84,10 @@ const showCommand = () =>
 
 async function show(database: Database, name: string, json: boolean): Promise<void> {
   const account = await accountNamed(database, name)
-  const keys = await apiKeyStore(database).list(account.id, { after: undefined, limit: KEYS_SHOWN })
-  const topUps = await topUpStore(database).list(account.id)
+  const page = { after: undefined, limit: SHOWN + 1 }
+  const allKeys = await apiKeyStore(database).list(account.id, page)
+  const allTopUps = await topUpStore(database).list(account.id, page)
+  const [keys, topUps] = [allKeys.slice(0, SHOWN), allTopUps.slice(0, SHOWN)]
   if (json)
     return beside.printJson({ ...accountJson(account), keys: keys.map(keyJson), top_ups: topUps.map(topUpSummary) })
   beside.printFields({
@@ -101,8 +104,10 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
   })
   if (keys.length > 0) console.log("")
   printKeys(keys)
+  if (allKeys.length > SHOWN) console.log(`\nall: loket key list ${account.id}`)
   if (topUps.length > 0) console.log("")
   printTopUps(topUps)
+  if (allTopUps.length > SHOWN) console.log(`\nall: loket topup list --account ${account.id}`)
 }
 
 const freezeCommand = () =>

@@ -137,7 +137,7 @@ export function printKeys(keys: readonly KeyRecord[]): void {
   )
 }
 
-const PROBLEMS_SHOWN = 100
+const SHOWN = 100
 
 export const topUpCommand = () =>
   command("topup", {
@@ -210,8 +210,8 @@ const problemsCommand = () =>
     .option("--json", "print JSON, as the operator's API does")
     .action(({ all, json }) =>
       withDatabase(async (database) => {
-        const asked = { all: all === true, before: undefined, limit: PROBLEMS_SHOWN }
-        const found = await paymentViews(database).problems(asked)
+        const found = await paymentViews(database).problems({ all: all === true, before: undefined, limit: SHOWN })
+        if (found.length === SHOWN) console.error(`only the newest ${SHOWN} are listed: the operators' pages have all`)
         if (json === true) return beside.printJson({ data: found.map(problemJson) })
         printProblems(found)
       }),

@@ -70,6 +70,22 @@ test("the next page that a list names is of the same list, as it can be typed", 
   }
 })
 
+test("where an account has more keys and top-ups than are shown, the commands that list all are named", async () => {
+  const { id, keyId, topUpId } = await victim()
+  expect((await run("account", "show", id)).said).not.toContain("all:")
+  const rows = async (table: string, like: string, set: string) =>
+    await world.sql.unsafe(`insert into ${table} select r.* from ${table} t, generate_series(1, 100) n,
+      lateral jsonb_populate_record(t, jsonb_build_object(${set})) r where t.id = '${like}'`)
+  await rows("api_keys", keyId, "'id', 'key_more' || n, 'key_hash', 'more' || n")
+  await rows("top_ups", topUpId, "'id', 'top_more' || n, 'reference', 'more' || n")
+  const { said } = await run("account", "show", id)
+  expect(said).toContain(`all: loket key list ${id}\n`)
+  expect(said).toEndWith(`all: loket topup list --account ${id}`)
+  expect((await json("account", "show", id))["keys"]).toHaveLength(100)
+  await world.sql`delete from api_keys where id like 'key_more%'`
+  await world.sql`delete from top_ups where id like 'top_more%'`
+})
+
 test("a freeze and its end are one row of the audit log each, with the reason, and come once", async () => {
   const { id, email } = await victim()
   const before = await audited(id)
@@ -228,7 +244,13 @@ test("a payment problem is listed until somebody says what was done about it", a
   )
   expect((await run("topup", "problems")).said).toBe("none")
   expect((await run("topup", "problems", "--all")).said).toContain("order-9")
-  expect((await run("topup", "resolve", "99", "--note", "x")).complaint).toContain("loket topup problems")
+  await world.sql`insert into payment_problems (provider, kind, reference, paid)
+    select 'midtrans', 'unknown_order', 'many-' || n, '5000 IDR' from generate_series(1, 101) n`
+  const many = await run("topup", "problems")
+  expect(many.complaint).toBe("only the newest 100 are listed: the operators' pages have all")
+  expect(many.said.split("\n")).toHaveLength(101)
+  await world.sql`delete from payment_problems where reference like 'many-%'`
+  expect((await run("topup", "resolve", "9999", "--note", "x")).complaint).toContain("loket topup problems")
   expect((await audited(number)).map(({ action }) => action)).toEqual(["payment_problem.resolved"])
 })
 
