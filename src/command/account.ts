@@ -101,6 +101,9 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
     held: `${rp(account.heldMicro)} for calls under way`,
     "with gateways": `${rp(account.leasedMicro)}, what is held included`,
     free: rp(minus(account.balanceMicro, account.leasedMicro)),
+    ...(account.claimMicro > 0n && {
+      owes: `${rp(account.claimMicro)} for payments that were taken back: settled before anything else, and until then calls get 402`,
+    }),
   })
   if (keys.length > 0) console.log("")
   printKeys(keys)

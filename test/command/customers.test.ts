@@ -70,6 +70,19 @@ test("the next page that a list names is of the same list, as it can be typed", 
   }
 })
 
+test("what an account owes for payments that were taken back is shown, since its calls are refused for it", async () => {
+  const { id } = await victim()
+  expect((await run("account", "show", id)).said).not.toContain("owes")
+  await world.sql`insert into accounts select r.* from accounts a,
+    lateral jsonb_populate_record(a, jsonb_build_object('id', 'acc_owes', 'email', 'owes@example.test')) r where a.id = ${id}`
+  await world.sql`insert into balances (account_id, claim_micro) values ('acc_owes', 30000000000)
+    on conflict (account_id) do update set claim_micro = excluded.claim_micro`
+  const { said } = await run("account", "show", "acc_owes")
+  expect(said).toMatch(/^owes +Rp 30000 for payments that were taken back: .* calls get 402$/m)
+  await world.sql`delete from balances where account_id = 'acc_owes'`
+  await world.sql`delete from accounts where id = 'acc_owes'`
+})
+
 test("where an account has more keys and top-ups than are shown, the commands that list all are named", async () => {
   const { id, keyId, topUpId } = await victim()
   expect((await run("account", "show", id)).said).not.toContain("all:")
