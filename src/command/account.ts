@@ -16,6 +16,7 @@ import { besideGateways } from "../payments/top-ups.ts"
 import { accountMailStore } from "../store/account-mails.ts"
 import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
+import { breakerStore } from "../store/breakers.ts"
 import type { Database } from "../store/database.ts"
 import { type AccountView, accountViews } from "../store/operator/accounts.ts"
 import type { Adjustment } from "../store/operator/adjustments.ts"
@@ -87,6 +88,7 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
   const page = { after: undefined, limit: SHOWN + 1 }
   const allKeys = await apiKeyStore(database).list(account.id, page)
   const allTopUps = await topUpStore(database).list(account.id, page)
+  const paused = (await breakerStore(database).ofAccount(account.id))?.paused
   const [keys, topUps] = [allKeys.slice(0, SHOWN), allTopUps.slice(0, SHOWN)]
   if (json)
     return beside.printJson({ ...accountJson(account), keys: keys.map(keyJson), top_ups: topUps.map(topUpSummary) })
@@ -97,6 +99,9 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
     created: minute(account.createdAt),
     ...(account.deletedAt !== undefined && { deleted: minute(account.deletedAt) }),
     ...(account.frozen !== undefined && { frozen: `${minute(account.frozen.at)}: ${account.frozen.reason}` }),
+    ...(paused !== undefined && {
+      paused: `${minute(paused.since)} until ${paused.until === undefined ? "its owner resumes it" : minute(paused.until)}, by its owner's ceiling`,
+    }),
     balance: rp(account.balanceMicro),
     held: `${rp(account.heldMicro)} for calls under way`,
     "with gateways": `${rp(account.leasedMicro)}, what is held included`,

@@ -3,7 +3,7 @@
  * payment provider's own word.
  */
 import { Option } from "@commander-js/extra-typings"
-import { keyJson, keyStatus } from "../http/dashboard/key-json.ts"
+import { keyJson, keyState } from "../http/dashboard/key-json.ts"
 import { KEY_ID, keyPlace, STATUS } from "../http/dashboard/keys.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
@@ -110,7 +110,7 @@ function printKey(accountId: string, key: KeyRecord): void {
     account: accountId,
     name: key.name,
     key: hint(key),
-    status: key.revokedAt === undefined ? keyStatus(key) : `revoked ${minute(key.revokedAt)}`,
+    status: key.revokedAt === undefined ? keyState(key) : `revoked ${minute(key.revokedAt)}`,
     created: minute(key.createdAt),
     "last used": minute(key.lastUsedAt),
     "requests a minute": String(key.requestsPerMinute ?? "-"),
@@ -133,7 +133,7 @@ export function printKeys(keys: readonly KeyRecord[]): void {
   if (keys.length === 0) return
   beside.printTable(
     ["key id", "name", "key", "created", "last used", "status"],
-    keys.map((key) => [key.id, key.name, hint(key), minute(key.createdAt), minute(key.lastUsedAt), keyStatus(key)]),
+    keys.map((key) => [key.id, key.name, hint(key), minute(key.createdAt), minute(key.lastUsedAt), keyState(key)]),
   )
 }
 

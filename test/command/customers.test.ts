@@ -206,6 +206,21 @@ test("on a terminal an adjustment is made after a yes alone", async () => {
   expect((await run("account", "adjust", id, "-50", "--reason", "back")).code).toBe(0)
 })
 
+test("a key or an account that its owner's ceiling has paused is not told as one that works", async () => {
+  const { id, keyId } = await victim()
+  const pause = async (since: string) => {
+    await world.sql.unsafe(`update api_keys set paused_at = ${since} where id = '${keyId}'`)
+    await world.sql.unsafe(`update accounts set paused_at = ${since} where id = '${id}'`)
+  }
+  await pause("now()")
+  expect((await run("key", "list", id)).said).toMatch(/ paused$/m)
+  expect((await run("key", "show", keyId)).said).toMatch(/^status +paused$/m)
+  const { said } = await run("account", "show", id)
+  expect(said).toMatch(/^paused +\d{4}-.* until its owner resumes it, by its owner's ceiling$/m)
+  await pause("null")
+  expect((await run("account", "show", id)).said).not.toContain("paused")
+})
+
 test("a key is listed, shown and revoked once, with a row of the audit log", async () => {
   const { id, keyId } = await victim()
   expect((await run("key", "list", id)).said).toMatch(new RegExp(`^${keyId} .*active$`, "m"))

@@ -197,10 +197,16 @@ const windowJson = (limit: number | undefined, now: WindowView | undefined) =>
     : { limit, used: now === undefined ? 0 : now.limit - now.remaining, resets_in_s: now?.resetS ?? 0 }
 
 /** A child of a key that was revoked is so too. */
-export function keyStatus(key: KeyRecord): "active" | "expired" | "revoked" {
+function keyStatus(key: KeyRecord): "active" | "expired" | "revoked" {
   const { revokedAt, isParentRevoked, expiresAt } = key
   if (revokedAt !== undefined || isParentRevoked) return "revoked"
   return expiresAt !== null && expiresAt.getTime() <= Date.now() ? "expired" : "active"
+}
+
+/** As a person is told it: the calls of one that is paused by its breaker are refused too. */
+export function keyState(key: KeyRecord): ReturnType<typeof keyStatus> | "paused" {
+  const status = keyStatus(key)
+  return status === "active" && key.paused !== undefined ? "paused" : status
 }
 
 export const keyJson = (key: KeyRecord): Static<typeof keyShape> => ({
