@@ -87,6 +87,18 @@ test("the overview tells the period's figures, and follows the address", async (
   expect(await visit.page.getByRole("textbox", { name: "Dari" }).inputValue()).toBe("01/01/2026")
 })
 
+test("other days leave what else a list is narrowed by, and how sums are divided", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  for (const [path, kept] of [
+    ["/operator/profit?by=model&and=account", "by=model&and=account"],
+    [`/operator/accounts/${customer.accountId}/calls?status=ok`, "status=ok"],
+  ] as const) {
+    await visit.open(path)
+    await visit.page.getByRole("radio", { name: "30 days" }).click()
+    await eventually(async () => expect(new URL(visit.page.url()).search).toBe(`?${kept}&days=30`))
+  }
+})
+
 test.each(["desktop", "phone"] as const)(
   "revenue, calls and customers are told day by day, and nothing moves when they come: %s",
   async (size) => {

@@ -211,6 +211,8 @@ export function useParameter(name: string): readonly [string, (value: string) =>
   return [query.get(name) ?? "", set]
 }
 
+const DAYS = new Set(["days", "from", "to"])
+
 /** The days in the page's address. A range up to today is written as a number of days, so that it moves with the calendar. */
 export function useDays(): { readonly days: Days; readonly today: string; readonly choose: (days: Days) => void } {
   const [query, setQuery] = useSearchParams()
@@ -218,8 +220,15 @@ export function useDays(): { readonly days: Days; readonly today: string; readon
   const days = useMemo(() => daysIn(query, today), [query, today])
   const choose = useCallback(
     (chosen: Days) => {
-      const { from, to } = chosen
-      setQuery(to === today ? { days: String(dayCount(chosen)) } : { from, to }, { replace: true })
+      setQuery(
+        (now) => {
+          const others = [...now].filter(([name]) => !DAYS.has(name))
+          const { from, to } = chosen
+          const written = to === today ? { days: String(dayCount(chosen)) } : { from, to }
+          return new URLSearchParams([...others, ...Object.entries(written)])
+        },
+        { replace: true },
+      )
     },
     [setQuery, today],
   )
