@@ -99,6 +99,24 @@ test("other days leave what else a list is narrowed by, and how sums are divided
   }
 })
 
+test("of more days than the figures can be asked for, the end that was not chosen comes along", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  const day = (name: string) => page.getByRole("textbox", { name })
+  await visit.open("/operator?from=2026-05-01&to=2026-05-31")
+  await day("From").fill("01/01/2026")
+  await day("From").press("Enter")
+  await eventually(async () => expect(new URL(page.url()).search).toBe("?from=2026-01-01&to=2026-04-02"))
+  await day("To").fill("31/10/2026")
+  await day("To").press("Enter")
+  await eventually(async () => expect(new URL(page.url()).search).toBe("?from=2026-08-01&to=2026-10-31"))
+  // An account's calls have no such bound.
+  await visit.open(`/operator/accounts/${customer.accountId}/calls?from=2026-05-01&to=2026-05-31`)
+  await day("From").fill("01/01/2026")
+  await day("From").press("Enter")
+  await eventually(async () => expect(new URL(page.url()).search).toBe("?from=2026-01-01&to=2026-05-31"))
+})
+
 test.each(["desktop", "phone"] as const)(
   "revenue, calls and customers are told day by day, and nothing moves when they come: %s",
   async (size) => {

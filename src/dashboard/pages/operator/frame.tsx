@@ -16,7 +16,7 @@ import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
 import { useTimeZone } from "../../i18n/language.tsx"
-import { dayCount, dayIn, type Days, daysIn } from "../../i18n/figures.ts"
+import { dayCount, dayIn, type Days, daysIn, lastDays, later } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useOperatorText } from "./act-dialog.tsx"
 
@@ -212,9 +212,15 @@ export function useParameter(name: string): readonly [string, (value: string) =>
 }
 
 const DAYS = new Set(["days", "from", "to"])
+/** Of the house's figures, as the server has it. */
+export const MOST_DAYS = 92
 
 /** The days in the page's address. A range up to today is written as a number of days, so that it moves with the calendar. */
-export function useDays(): { readonly days: Days; readonly today: string; readonly choose: (days: Days) => void } {
+export function useDays(longest = Number.POSITIVE_INFINITY): {
+  readonly days: Days
+  readonly today: string
+  readonly choose: (days: Days) => void
+} {
   const [query, setQuery] = useSearchParams()
   const today = dayIn(useTimeZone(), Date.now())
   const days = useMemo(() => daysIn(query, today), [query, today])
@@ -223,16 +229,24 @@ export function useDays(): { readonly days: Days; readonly today: string; readon
       setQuery(
         (now) => {
           const others = [...now].filter(([name]) => !DAYS.has(name))
-          const { from, to } = chosen
-          const written = to === today ? { days: String(dayCount(chosen)) } : { from, to }
+          const reached = inReach(chosen, days, longest)
+          const { from, to } = reached
+          const written = to === today ? { days: String(dayCount(reached)) } : { from, to }
           return new URLSearchParams([...others, ...Object.entries(written)])
         },
         { replace: true },
       )
     },
-    [setQuery, today],
+    [setQuery, today, days, longest],
   )
   return { days, today, choose }
+}
+
+/** Of more days than that the end that was not chosen comes along. */
+function inReach(chosen: Days, before: Days, longest: number): Days {
+  const { from, to } = chosen
+  if (dayCount(chosen) <= longest) return chosen
+  return from === before.from ? lastDays(to, longest) : { from, to: later(from, longest - 1) }
 }
 
 /** What the profit page divides by. */

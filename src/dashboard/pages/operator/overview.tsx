@@ -9,12 +9,12 @@ import { Card, Stat, Stats } from "../../components/layout.tsx"
 import { type CallStatus, Money, StatusTag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { dayCount, type Days, daysOf } from "../../i18n/figures.ts"
-import { OperatorPage, useDays } from "./frame.tsx"
+import { MOST_DAYS, OperatorPage, useDays } from "./frame.tsx"
 import { useOverviewText } from "./text.ts"
 
 export default function OverviewPage() {
   const text = useOverviewText()
-  const { days, today, choose } = useDays()
+  const { days, today, choose } = useDays(MOST_DAYS)
   const { data: overview, error, refetch } = useQuery(overviewQuery(days))
   return (
     <OperatorPage title={text.title} intro={text.intro}>

@@ -14,7 +14,7 @@ import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import type { Days } from "../../i18n/figures.ts"
 import { ExchangeRates, ratesQuery } from "./exchange-rates.tsx"
-import { OperatorPage, type ProfitGroup, profitGroups, useDays, useDivision } from "./frame.tsx"
+import { MOST_DAYS, OperatorPage, type ProfitGroup, profitGroups, useDays, useDivision } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
 
 const FOLLOW_MS = 10_000
@@ -48,7 +48,7 @@ const questionOf = (days: Days, groupBy: ProfitGroup, splitBy: ProfitGroup | und
 
 export default function ProfitPage() {
   const text = useProfitText()
-  const { days, today, choose } = useDays()
+  const { days, today, choose } = useDays(MOST_DAYS)
   const { groupBy, splitBy, choose: divide } = useDivision()
   const question = questionOf(days, groupBy, splitBy)
   const address = `/operator/profit/export.csv?${new URLSearchParams(question)}`
