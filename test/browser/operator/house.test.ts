@@ -461,6 +461,29 @@ test("a long reason in the audit log leaves room for who gave it and for what it
   }
 })
 
+test("a long value in the audit log does not break the names of fields", async () => {
+  const transfer = `adjustment:acc_${"W".repeat(21)}:cmd_${"W".repeat(21)}`
+  await world.gateway.sql`
+    insert into audit_log (request_id, action, subject, before, after) values ('req_wide', 'account.adjusted', 'acc_wide',
+      '{"balance_micro":0}', jsonb_build_object('balance_micro', 5000000, 'transfer', ${transfer}::text))`
+  await using visit = await world.visit({ person: world.operator, language: "id" })
+  await visit.open("/operator/audit?subject=acc_wide")
+  await visit.page.getByRole("row").nth(1).click()
+  const drawer = visit.page.getByRole("dialog")
+  const heads = [...(await drawer.getByRole("columnheader").all()), ...(await drawer.getByRole("rowheader").all())]
+  expect(heads.length).toBe(5)
+  for (const head of heads) {
+    const lines = await head.evaluate((cell) => {
+      const range = document.createRange()
+      range.selectNodeContents(cell)
+      return range.getClientRects().length
+    })
+    expect([await head.innerText(), lines]).toEqual([await head.innerText(), 1])
+  }
+  await visit.page.setViewportSize({ width: 320, height: 800 })
+  await visit.expectNoSidewaysScroll()
+})
+
 test("the audit log's times are written as all others are", async () => {
   await using visit = await world.visit({ person: world.operator, language: "id" })
   await visit.open("/operator/audit")
