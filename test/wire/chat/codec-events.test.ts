@@ -318,7 +318,7 @@ const answers: readonly (readonly [fact: string, events: SseEvent[], says: Parti
       },
       done,
     ],
-    { usage: { tokens: { input: 4, cacheRead: 1, cacheWrite: 0, output: 2 } } },
+    { usage: { tokens: { input: 4, cacheRead: 1, cacheWrite: 0, output: 2 }, reasoning: undefined } },
   ],
   [
     "usage that is none",
