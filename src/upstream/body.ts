@@ -89,9 +89,12 @@ const MAX_BLANK_BYTES = 65_536
 
 /** The whole body as text. Undefined if it is over `maxBytes`; the rest is not read. Rejects if it breaks off. */
 export function readText(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
-  const length = response.headers.get("content-length")
-  // HTTP itself bounds a body with a length, and a reader costs more than the rest of a short response.
-  if (length !== null && Number(length) <= Math.min(SMALL_BODY_BYTES, maxBytes)) return response.text()
+  const { headers } = response
+  const length = headers.get("content-length")
+  // HTTP itself bounds a body with a length, and a reader costs more than the rest of a short response. One in chunks may be of any length,
+  // whatever it says beside them (RFC 9112, 6.3).
+  const isOfLength = length !== null && !headers.has("transfer-encoding")
+  if (isOfLength && Number(length) <= Math.min(SMALL_BODY_BYTES, maxBytes)) return response.text()
   return readBounded(response, maxBytes, onPiece)
 }
 

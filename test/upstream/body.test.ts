@@ -1,4 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test"
+import { once } from "node:events"
+import { type AddressInfo, createServer } from "node:net"
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
 import { answerBounds, decompressed, readText } from "../../src/upstream/body.ts"
 
@@ -61,6 +63,20 @@ describe("a backend's body", () => {
       expect((await read(await answered(() => make(bound)), bound)).text?.length).toBe(bound)
       expect((await read(await answered(() => make(bound + 1)), bound)).text).toBeUndefined()
     }
+  })
+
+  test("in chunks that says it is short is read up to its bound", async () => {
+    const piece = "x".repeat(1_000_000)
+    const liar = createServer((socket) => {
+      socket.on("error", () => {})
+      socket.write("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n")
+      for (let sent = 0; sent < 20; sent++) socket.write(`${piece.length.toString(16)}\r\n${piece}\r\n`)
+      socket.end("0\r\n\r\n")
+    }).listen(0, "127.0.0.1")
+    await once(liar, "listening")
+    const response = await fetch(`http://127.0.0.1:${(liar.address() as AddressInfo).port}`, { decompress: false })
+    expect((await read(response)).text).toBeUndefined()
+    liar.close()
   })
 
   test("that is a bomb is not unpacked beyond its bound", async () => {
