@@ -176,8 +176,9 @@ async function relayStream(
   { turn, response, view, usage, onContent }: BackendAnswer,
 ): Promise<End> {
   if (response.body === null) return failed(connectionFault(true))
-  const reader = turn.exchange.streamReader(view)
-  const relay = new Relay(reader, boundsOf(call, turn), call, { onContent, output: usage.output })
+  const { exchange, request } = turn
+  const reader = exchange.streamReader(view)
+  const relay = new Relay(reader, boundsOf(call, turn), call, { request, onContent, output: usage.output })
   call.relay = relay
   const end = await relay.run(response.body, call.ports.clock)
   usage.setCounts(reader.tokens(), reader.searches())

@@ -39,6 +39,7 @@ export interface RelayTarget {
 
 /** What an attempt learns of its stream. */
 interface RelayWatch {
+  readonly request: RequestedShape
   /** Run at the first usable output. */
   readonly onContent: () => void
   readonly output: Pick<OutputMeter, "event" | "unread">
@@ -104,7 +105,7 @@ export class Relay {
       const event = events.next()
       if (event === undefined) break
       hasEvent = true
-      if (event instanceof Failure) end = overlongFault
+      if (event instanceof Failure || isTooComplex(event.data, this.#watch.request)) end = overlongFault
       else {
         const step = this.#reader.read(event)
         if (step.kind === "failure") end = brokenFault(step.failure)
@@ -201,15 +202,19 @@ const VECTOR = { base64: 16_384, numbers: 49_152 }
 /** One echoed token: its text, or a few candidates with their log probabilities. */
 const ECHOED_TOKEN = { text: 8, likely: 512 }
 
+/** What of a request says how many values its answer may have. */
+type RequestedShape = Pick<ModelRequest, "endpoint" | "prompts" | "body">
+
 /** How many vectors the request asks for. */
-export const vectorsOf = ({ endpoint, prompts = 1 }: ModelRequest): number => (endpoint === "embeddings" ? prompts : 0)
+export const vectorsOf = ({ endpoint, prompts = 1 }: RequestedShape): number =>
+  endpoint === "embeddings" ? prompts : 0
 
 /** How many tokens of the prompt are echoed. */
 export const echoedTokens = ({ body, inputTokens }: ModelRequest): number => (body["echo"] === true ? inputTokens : 0)
 
 export const isLargeForPrice = (request: ModelRequest): boolean => vectorsOf(request) > 0 || echoedTokens(request) > 0
 
-export const wantsLogprobs = ({ body }: ModelRequest): boolean =>
+export const wantsLogprobs = ({ body }: RequestedShape): boolean =>
   present(body["logprobs"]) || present(body["top_logprobs"])
 
 /** Answers, or single events of one, up to so many UTF-16 units are parsed as they are. */
@@ -218,7 +223,7 @@ const HARMLESS_LENGTH = 16_384
 const MAX_VECTOR_NUMBERS = 409_600
 
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
-export function isTooComplex(text: string, request: ModelRequest): boolean {
+export function isTooComplex(text: string, request: RequestedShape): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
   const most = MAX_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
   const { depth, values } = extentOf(Buffer.from(text), most)

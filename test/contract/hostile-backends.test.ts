@@ -201,6 +201,19 @@ describe("a backend's answer", () => {
     await eventually("it is booked", row, (found) => found !== undefined)
   })
 
+  test.each([
+    ["nests too deep to be written", `${"[".repeat(110_000)}${"]".repeat(110_000)}`],
+    ["has more values than any answer", `[${"[],".repeat(250_000)}[]]`],
+  ])("with an event that %s is broken off there", async (_, extra) => {
+    const event = `data: {"choices":[{"index":0,"delta":{"content":"x"}}],"extra":${extra}}\n\n`
+    const first = await made(() => new Response(event, sse), { stream: true })
+    await expectFailure(first.response, 502, "dependency.upstream_unavailable")
+    expect(calls.get(first.name)).toBe(1)
+    const later = await made(() => new Response(chunk("Hello") + event, sse), { stream: true })
+    expect(failureIn("chat", await later.response.text())).toMatchObject({ code: "upstream_unavailable" })
+    expect(await later.row()).toMatchObject({ status: "upstream_error", charge_micro: 0n })
+  })
+
   test("of events without end is given up within its bounds", async () => {
     const { name, response, row } = await made(flooding(chunk("x".repeat(65_536))), { stream: true, max_tokens: 5 })
     let bytes = 0

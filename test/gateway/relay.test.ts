@@ -7,6 +7,7 @@ import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream } from "../../src/wire/messages/events-in.ts"
 
 const view = { model: "m", includeUsage: false, contextWindow: null, maxOutputTokens: 100 }
+const request = { endpoint: "messages" as const, body: {} }
 const ping = `event: ping\ndata: {"type":"ping","padding":"${"x".repeat(1_000)}"}\n\n`
 
 function relayed() {
@@ -18,6 +19,7 @@ function relayed() {
   }
   const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
   const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
+    request,
     onContent: () => heard.content++,
     output: new OutputMeter(),
   })
@@ -64,12 +66,13 @@ describe("a relay", () => {
       },
     })
     const sent = new Response(ping).body ?? undefined
-    const thrown = await new Relay(reader, bounds, client, { onContent: () => {}, output: new OutputMeter() })
+    const thrown = await new Relay(reader, bounds, client, { request, onContent: () => {}, output: new OutputMeter() })
       .run(sent!, systemClock)
       .catch((error: unknown) => error)
     expect(thrown).toBe(bug)
     const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) })
     const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
+      request,
       onContent: () => {},
       output: new OutputMeter(),
     })
