@@ -241,6 +241,20 @@ describe("of a chat stream is kept", () => {
     ).toMatchObject({ content: [thinking("ab"), { type: "text", text: "cd" }] })
   })
 
+  test("a list of so many parts that none of them may be looked for among all", () => {
+    const many = Array.from({ length: 30_000 }, (_, index) => index)
+    const parts = many.map((index) => ({ type: index % 2 === 0 ? "text" : "reference" }))
+    const details = many.map((index) => ({ index, text: "a" }))
+    const startedAt = performance.now()
+    const said = [{ content: parts, details: [] }, { details }, { content: parts, details }]
+    const events = chunks(...said.map((delta) => ({ choices: [{ index: 0, delta }] })))
+    const whole = gatherAll(chatFormat.backend, events, 10_000_000)
+    expect(performance.now() - startedAt).toBeLessThan(4_000)
+    const grown = many.map((index) => ({ index, text: "aa" }))
+    const message = { role: "assistant", content: [...parts, ...parts], refusal: null, details: grown }
+    expect(JSON.stringify(whole)).toContain(JSON.stringify({ message }).slice(1, -1))
+  })
+
   test("calls whose pieces are sloppy, and what a vendor adds to them", () => {
     const message = messageOf(
       piece({ index: 0, id: "a", type: "function", function: { name: "f", arguments: "" }, extra_content: { s: "1" } }),

@@ -239,40 +239,57 @@ function grown(before: Json | undefined, now: Json): Json {
   return before
 }
 
+/** Where the parts of a list stand that name their place: a list may grow by many. */
+const places = new WeakMap<Json[], Map<Json | undefined, number>>()
+
 /** Parts that name their place go on in it. */
 function grownList(list: Json[], item: Json): Json[] {
-  const place = isObject(item) && typeof item["index"] === "number" ? item["index"] : undefined
-  const known = place === undefined ? -1 : list.findLastIndex((one) => isObject(one) && one["index"] === place)
-  if (known < 0) list.push(item)
-  else list[known] = grown(list[known], item)
+  const known = places.get(list) ?? new Map(list.map((one, at) => [placeOf(one), at]))
+  places.set(list, known)
+  const place = placeOf(item)
+  const at = place === undefined ? undefined : known.get(place)
+  if (at === undefined) known.set(place, list.push(item) - 1)
+  else list[at] = grown(list[at], item)
   return list
 }
 
+const placeOf = (item: Json): number | undefined =>
+  isObject(item) && typeof item["index"] === "number" ? item["index"] : undefined
+
 /** Some backends send content as parts, and texts between them. */
 function grownContent(before: Json | undefined, now: Json): Json {
-  if (!present(before)) return Array.isArray(now) ? asParts(now).reduce(grownParts, []) : now
+  if (!present(before)) return Array.isArray(now) ? joined(now) : now
   if (typeof before === "string" && typeof now === "string") return before + now
-  return [...asParts(before), ...asParts(now)].reduce(grownParts, [])
+  return addParts(joined(asParts(before)), asParts(now))
 }
 
-const asParts = (content: Json): Json[] => {
-  if (Array.isArray(content)) return content
-  return content === "" ? [] : [{ type: "text", text: content }]
-}
+const asParts = (content: Json): Json[] =>
+  Array.isArray(content) ? content : content === "" ? [] : [{ type: "text", text: content }]
+
+/** Parts that are joined already: they may be many, and are not joined again with each that comes. */
+const joinedParts = new WeakSet<Json[]>()
+const joined = (parts: Json[]): Json[] => (joinedParts.has(parts) ? parts : addParts([], parts))
 
 /** A part that goes on with the one before it becomes one with it: each holds its text in a field of its type's name. */
-function grownParts(parts: Json[], part: Json): Json[] {
-  const last = parts.at(-1)
-  const type = isObject(part) ? part["type"] : undefined
-  if (!isObject(part) || !isObject(last) || typeof type !== "string" || last["type"] !== type) return [...parts, part]
+function addParts(parts: Json[], more: readonly Json[]): Json[] {
+  joinedParts.add(parts)
+  for (const part of more) {
+    if (!isObject(part) || !goesOn(parts.at(-1), part)) parts.push(part)
+  }
+  return parts
+}
+
+/** Whether the part before took this one in. */
+function goesOn(last: Json | undefined, part: JsonObject): boolean {
+  const { type } = part
+  if (!isObject(last) || typeof type !== "string" || last["type"] !== type) return false
   const [before, now] = [last[type], part[type]]
-  const both =
-    typeof before === "string" && typeof now === "string"
-      ? before + now
-      : Array.isArray(before) && Array.isArray(now)
-        ? [...before, ...now].reduce(grownParts, [])
-        : undefined
-  return both === undefined ? [...parts, part] : [...parts.slice(0, -1), { ...last, ...part, [type]: both }]
+  let both: Json
+  if (typeof before === "string" && typeof now === "string") both = before + now
+  else if (Array.isArray(before) && Array.isArray(now)) both = addParts(joined(before), now)
+  else return false
+  for (const [name, value] of Object.entries(part)) set(last, name, name === type ? both : (value ?? null))
+  return true
 }
 
 /** Defined and not assigned, so that a `__proto__` key stays a harmless key. */
