@@ -406,6 +406,16 @@ describe("of a messages stream is kept", () => {
     })
   })
 
+  test("what many ends say, none of which copies all before it", () => {
+    const many = Array.from({ length: 10_000 }, (_, place) =>
+      end({ [`said_${place}`]: 1, usage: { [`used_${place}`]: 1 } }),
+    )
+    const startedAt = performance.now()
+    const body = gatherAll(messagesFormat.backend, named(start, ...many, stop), 10_000_000)
+    expect(performance.now() - startedAt).toBeLessThan(5_000)
+    expect(body).toMatchObject({ said_0: 1, said_9999: 1, usage: { used_0: 1, used_9999: 1 } })
+  })
+
   test("no count of the answer where its end told none", () => {
     const body = gathered(messagesFormat.backend, named(start, end({ usage: {} }), stop))
     expect(messagesFormat.backend.readReply(body, view)).toMatchObject({ tokens: undefined })

@@ -158,11 +158,18 @@ class MessageGatherer implements Gatherer {
 
   /** Counts are cumulative, and a count of the prompt that is zero or missing later was not made again. */
   #end({ type: _type, delta, usage, ...others }: JsonObject): void {
-    this.#message = { ...this.#message, ...others, ...(isObject(delta) ? delta : {}) }
+    assign(this.#message, others)
+    if (isObject(delta)) assign(this.#message, delta)
     if (!isObject(usage)) return
     const counts = Object.entries(laterUsage(this.#usage, usage)).filter(([, count]) => count !== undefined)
-    this.#usage = { ...this.#usage, ...withoutNull(usage), ...Object.fromEntries(counts) }
+    assign(this.#usage, withoutNull(usage))
+    assign(this.#usage, Object.fromEntries(counts))
   }
+}
+
+/** Into an object of ours, and not into a copy: a backend may tell of the end as often as it likes. */
+function assign(object: JsonObject, fields: JsonObject): void {
+  for (const [name, value] of Object.entries(fields)) if (name !== "__proto__") object[name] = value
 }
 
 const withoutNull = (fields: JsonObject): JsonObject =>
