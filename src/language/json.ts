@@ -157,10 +157,28 @@ export const filled = (value: unknown): boolean =>
 // languages read every digit of it. Where parsing would change such a number its text is kept instead (`JSON.rawJSON`), and
 // `JSON.stringify` writes that. It is an object to everybody else, and cannot be cloned to another thread.
 
-/** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON. */
+/** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON, or nests too deep to be written. */
 export function parseToolInput(text: string): Json {
+  if (text.length > DEEPEST_INPUT && nestsTooDeep(text)) throw new SyntaxError("the input nests too deep")
   const input = JSON.parse(text) as Json
   return isObject(input) && hasChangedNumber(input) ? (parseExact(text) ?? input) : input
+}
+
+/** Levels, of which each takes a part of the stack of whoever writes it. */
+const DEEPEST_INPUT = 32_000
+
+function nestsTooDeep(text: string): boolean {
+  let depth = 0
+  let isText = false
+  for (let at = 0; at < text.length; at++) {
+    const sign = text[at]
+    if (sign === '"') isText = !isText
+    else if (isText) at += sign === "\\" ? 1 : 0
+    else if (sign === "[" || sign === "{") depth++
+    else if (sign === "]" || sign === "}") depth--
+    if (depth > DEEPEST_INPUT) return true
+  }
+  return false
 }
 
 /** Gives the tool inputs, schemas and examples in a request or an answer, parsed from `text`, their numbers as they were written. */
