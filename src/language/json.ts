@@ -158,8 +158,8 @@ export const filled = (value: unknown): boolean =>
 // `JSON.stringify` writes that. It is an object to everybody else, and cannot be cloned to another thread.
 
 /** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON, or nests too deep to be written. */
-export function parseToolInput(text: string): Json {
-  if (text.length > DEEPEST_INPUT && nestsTooDeep(text)) throw new SyntaxError("the input nests too deep")
+export function parseToolInput(text: string, deepest = DEEPEST_INPUT): Json {
+  if (text.length > deepest && nestsDeeper(text, deepest)) throw new SyntaxError("the input nests too deep")
   const input = JSON.parse(text) as Json
   return isObject(input) && hasChangedNumber(input) ? (parseExact(text) ?? input) : input
 }
@@ -167,7 +167,7 @@ export function parseToolInput(text: string): Json {
 /** Levels, of which each takes a part of the stack of whoever writes it. */
 const DEEPEST_INPUT = 32_000
 
-function nestsTooDeep(text: string): boolean {
+function nestsDeeper(text: string, deepest: number): boolean {
   let depth = 0
   let isText = false
   for (let at = 0; at < text.length; at++) {
@@ -176,7 +176,7 @@ function nestsTooDeep(text: string): boolean {
     else if (isText) at += sign === "\\" ? 1 : 0
     else if (sign === "[" || sign === "{") depth++
     else if (sign === "]" || sign === "}") depth--
-    if (depth > DEEPEST_INPUT) return true
+    if (depth > deepest) return true
   }
   return false
 }

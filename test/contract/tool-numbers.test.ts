@@ -197,36 +197,37 @@ test("an input that nests deeper than can be written is none, and brackets in a 
   expect(parseToolInput(JSON.stringify(said))).toEqual(said)
 })
 
-test.each(["chat", "responses"] as const)(
-  "a call of it in a %s conversation reaches other backends as its text",
-  async (client) => {
-    const model = await gateway.model({
-      format: "messages",
-      provider: "exact",
-      endpoints: [client],
-      context_window: null,
-    })
-    const args = nested(100_000)
-    const [called, output] = [{ name: "f", arguments: args }, "done"]
-    const body = {
-      chat: {
-        max_tokens: 50,
-        messages: [
-          { role: "user", content: "hi" },
-          { role: "assistant", tool_calls: [{ id: "c", type: "function", function: called }] },
-          { role: "tool", tool_call_id: "c", content: output },
-        ],
-      },
-      responses: {
-        input: [
-          { role: "user", content: "hi" },
-          { type: "function_call", call_id: "c", ...called },
-          { type: "function_call_output", call_id: "c", output },
-        ],
-      },
-    }[client]
-    const response = await gateway.post(paths[client], key, { model, ...body })
-    expect({ status: response.status, text: await response.text() }).toMatchObject({ status: 200 })
-    expect(sent).toContain(JSON.stringify({ raw: args }))
-  },
-)
+test.each([
+  ["chat", 100_000],
+  ["responses", 100_000],
+  ["chat", 30_000],
+] as const)("a call of it in a %s conversation reaches other backends as its text", async (client, depth) => {
+  const model = await gateway.model({
+    format: "messages",
+    provider: "exact",
+    endpoints: [client],
+    context_window: null,
+  })
+  const args = nested(depth)
+  const [called, output] = [{ name: "f", arguments: args }, "done"]
+  const body = {
+    chat: {
+      max_tokens: 50,
+      messages: [
+        { role: "user", content: "hi" },
+        { role: "assistant", tool_calls: [{ id: "c", type: "function", function: called }] },
+        { role: "tool", tool_call_id: "c", content: output },
+      ],
+    },
+    responses: {
+      input: [
+        { role: "user", content: "hi" },
+        { type: "function_call", call_id: "c", ...called },
+        { type: "function_call_output", call_id: "c", output },
+      ],
+    },
+  }[client]
+  const response = await gateway.post(paths[client], key, { model, ...body })
+  expect({ status: response.status, text: await response.text() }).toMatchObject({ status: 200 })
+  expect(sent).toContain(JSON.stringify({ raw: args }))
+})

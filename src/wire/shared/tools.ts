@@ -110,6 +110,9 @@ export function freeText(written: string): string {
   }
 }
 
+/** Levels. Beyond some twenty thousand `JSON.stringify` takes a second for 60 KB, in which nobody else is served. */
+const DEEPEST_WRITTEN = 10_000
+
 /**
  * A call's input, where a format has it as an object. Arguments that are none, such as those that an answer limit cut
  * off, are kept as they are under `raw`: a conversation must not end for good because one call in it went wrong.
@@ -118,7 +121,7 @@ export function toolInput({ arguments: text, custom }: Pick<ToolCallPart, "argum
   if (custom) return { input: text }
   if (text.trim() === "") return {}
   try {
-    const parsed = parseToolInput(text)
+    const parsed = parseToolInput(text, DEEPEST_WRITTEN)
     return isObject(parsed) ? parsed : { raw: text }
   } catch {
     return { raw: text }
