@@ -103,12 +103,7 @@ export class Outbox implements Placed {
   /** Starts the heartbeats. */
   watchIdle(): void {
     if (this.#hasLeft || this.#ended) return
-    const { clock, limits } = this.#ports
-    this.#idleTimer ??= new IdleTimer({
-      clock,
-      heartbeatMs: limits.heartbeatMs,
-      onIdle: () => this.#listener.onIdle?.(),
-    })
+    this.#idleTimer ??= new IdleTimer(this.#ports, () => this.#listener.onIdle?.())
     this.#idleTimer.start()
   }
 

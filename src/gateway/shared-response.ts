@@ -114,12 +114,7 @@ export class SharedResponse implements ClientOutbox, OutboxListener {
 
   watchIdle(): void {
     if (this.#ended) return
-    const { clock, limits } = this.#ports
-    this.#idleTimer ??= new IdleTimer({
-      clock,
-      heartbeatMs: limits.heartbeatMs,
-      onIdle: () => this.#listener?.onIdle(),
-    })
+    this.#idleTimer ??= new IdleTimer(this.#ports, () => this.#listener?.onIdle())
     this.#idleTimer.start()
   }
 

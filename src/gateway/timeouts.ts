@@ -125,32 +125,35 @@ export class Timeouts {
   }
 }
 
-export interface IdleTimerOptions {
+export interface IdleTimerPorts {
   readonly clock: Clock
-  readonly heartbeatMs: number
-  /** Run after each `heartbeatMs` without a write. */
-  readonly onIdle: () => void
+  readonly limits: { readonly heartbeatMs: number }
 }
 
 export class IdleTimer {
-  readonly #options: IdleTimerOptions
+  readonly #clock: Clock
+  readonly #heartbeatMs: number
+  readonly #onIdle: () => void
   #lastActivityAt = 0
   #timer: Timer | undefined
   #hasEnded = false
 
-  constructor(options: IdleTimerOptions) {
-    this.#options = options
+  /** `onIdle` is run after each `heartbeatMs` without a write. */
+  constructor({ clock, limits }: IdleTimerPorts, onIdle: () => void) {
+    this.#clock = clock
+    this.#heartbeatMs = limits.heartbeatMs
+    this.#onIdle = onIdle
   }
 
   /** Starts to measure. */
   start(): void {
     this.activity()
-    this.#schedule(this.#options.heartbeatMs)
+    this.#schedule(this.#heartbeatMs)
   }
 
   /** Something was written. */
   activity(): void {
-    this.#lastActivityAt = this.#options.clock.monotonic()
+    this.#lastActivityAt = this.#clock.monotonic()
   }
 
   end(): void {
@@ -159,11 +162,10 @@ export class IdleTimer {
   }
 
   #schedule(delayMs: number): void {
-    const { clock, heartbeatMs, onIdle } = this.#options
-    this.#timer = clock.wait(delayMs, () => {
-      const silentMs = clock.monotonic() - this.#lastActivityAt
-      if (silentMs + 1 >= heartbeatMs) onIdle()
-      const again = heartbeatMs - (clock.monotonic() - this.#lastActivityAt)
+    this.#timer = this.#clock.wait(delayMs, () => {
+      const silentMs = this.#clock.monotonic() - this.#lastActivityAt
+      if (silentMs + 1 >= this.#heartbeatMs) this.#onIdle()
+      const again = this.#heartbeatMs - (this.#clock.monotonic() - this.#lastActivityAt)
       if (!this.#hasEnded) this.#schedule(Math.max(1, again))
     })
   }
