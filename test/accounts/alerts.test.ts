@@ -5,6 +5,7 @@ import { type Mailer, smtpMailer } from "../../src/accounts/owner-mail.ts"
 import { alertStore } from "../../src/store/alerts.ts"
 import { outbox, ROWS_A_DAY } from "../../src/store/outbox.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"
+import { onPostgres } from "../store/harness.ts"
 import { MailServer } from "./mail-server.ts"
 
 let world: World
@@ -315,6 +316,8 @@ test("who moves limits up and down all day is written no more rows than an accou
 })
 
 test("budgets of thousands of children that rise together are told of, though the day's rows are nearly used up", async () => {
+  // The embedded database takes ten times as long for the same.
+  const children = onPostgres ? 5_000 : 1_000
   const people = [await watched(), await watched()]
   for (const { id, token } of people) {
     expect((await world.call("PUT", "/account/webhook", { token, body: { url: "https://example.com/" } })).status).toBe(
@@ -327,7 +330,7 @@ test("budgets of thousands of children that rise together are told of, though th
       ), children as (
         insert into api_keys (id, account_id, parent_id, name, key_hash, prefix, last4, spending_limit_micro, spending_period)
         select 'key_' || n || ${id}, ${id}, parent.id, 'Anak', sha256((n || ${id})::bytea), 'p', 'l', 1000, 'daily'
-        from parent, generate_series(1, 5000) n returning id
+        from parent, generate_series(1, ${children}::int) n returning id
       )
       insert into key_spend (key_id, period, period_start, spent_micro)
       select id, 'daily', date_trunc('day', now() at time zone 'Asia/Jakarta') at time zone 'Asia/Jakarta', 900 from children`
@@ -338,7 +341,7 @@ test("budgets of thousands of children that rise together are told of, though th
   await world.sql`analyze`
   await alertStore(world.db, true).findBudgets()
   const [told] = await world.sql`select count(*)::int as rows from outbox where due_at is not null`
-  expect(told).toEqual({ rows: 10_000 })
+  expect(told).toEqual({ rows: 2 * children })
   await world.sql`delete from webhooks`
 })
 
