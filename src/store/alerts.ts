@@ -1,7 +1,7 @@
 /**
  * Finds what owners are to be told of: a balance that fell below what they set, and keys' budgets that passed half, four fifths
- * and all. One statement for all accounts, which writes what it found into the outbox: whatever a process or a connection does,
- * each is found once. Which was found is kept beside the account and the key, and forgotten when it is over.
+ * and all. What a statement finds it writes into the outbox: whatever a process or a connection does, each is found once. Which was
+ * found is kept beside the account and the key, and forgotten when it is over.
  */
 import { micro, type Micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
@@ -15,6 +15,9 @@ interface AlertStore {
 
 const FOUND = 200
 const FALLS_A_DAY = 5
+/** Accounts whose budgets one statement looks at: whole ones, until they have so many keys together. */
+const ACCOUNTS_AT_ONCE = 100
+const KEYS_AT_ONCE = 1_000
 const again = { retry: true } as const
 
 /** An alert of yesterday is no news. A webhook is tried for days, and says when it was. */
@@ -56,13 +59,24 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
   },
 
   async findBudgets() {
-    await database.run(
-      (sql) => sql`
-        with watched as (
+    for (let after: string | undefined = ""; after !== undefined;)
+      after = await findBudgetsOf(database, sendsMail, after)
+  },
+})
+
+/** Of the accounts after this one, as many as have so many keys together; returns the last of them, undefined if there is none. */
+async function findBudgetsOf(database: Database, sendsMail: boolean, after: string): Promise<string | undefined> {
+  const [row] = await database.run(
+    (sql) => sql<{ last: string | null }[]>`
+        with next as (
           select a.id, a.time_zone, ${sendsMail} and a.budget_mails and a.low_balance_email is not null and not a.email_unproved as by_mail,
-            w.account_id is not null as by_webhook
+            w.account_id is not null as by_webhook,
+            (select count(*) from (select from api_keys where account_id = a.id and revoked_at is null limit ${KEYS_AT_ONCE}) few) as keys
           from accounts a left join webhooks w on w.account_id = a.id and w.disabled_at is null
-          where a.deleted_at is null and (${sendsMail} and a.budget_mails and a.low_balance_email is not null and not a.email_unproved or w.account_id is not null)
+          where a.id > ${after} and a.deleted_at is null and (${sendsMail} and a.budget_mails and a.low_balance_email is not null and not a.email_unproved or w.account_id is not null)
+          order by a.id limit ${ACCOUNTS_AT_ONCE}
+        ), watched as materialized (
+          select * from (select *, sum(keys) over (order by id) - keys as keys_before from next) n where keys_before < ${KEYS_AT_ONCE}
         ), seen as (
           -- Of children there are hundreds: a webhook takes them, and a mailbox would drown.
           select k.id as key_id, k.name, w.id as account_id, w.by_mail and k.parent_id is null as by_mail, w.by_webhook, s.period, s.period_start, s.spent_micro,
@@ -109,18 +123,20 @@ export const alertStore = (database: Database, sendsMail: boolean): AlertStore =
           select s.*, jsonb_build_object('key_id', s.key_id, 'key_name', s.name, 'period', s.period, 'percent', s.reached,
             'spent_micro', s.spent_micro, 'limit_micro', s.limit_micro) as data
           from risen s where (account_id in (select account_id from room)) is true
+        ), written as (
+          insert into outbox (account_id, channel, kind, expires_at, data)
+          select account_id, 'webhook', 'budget.reached', now() + lasts, data
+            from told, ${expiries(sql)} where by_webhook and channel = 'webhook'
+          union all
+          -- One mail for all keys of one look.
+          select account_id, 'mail', 'budget.reached', now() + lasts, jsonb_build_object('keys', jsonb_agg(data order by name, key_id))
+            from told, ${expiries(sql)} where by_mail and channel = 'mail' group by account_id, lasts
         )
-        insert into outbox (account_id, channel, kind, expires_at, data)
-        select account_id, 'webhook', 'budget.reached', now() + lasts, data
-          from told, ${expiries(sql)} where by_webhook and channel = 'webhook'
-        union all
-        -- One mail for all keys of one look.
-        select account_id, 'mail', 'budget.reached', now() + lasts, jsonb_build_object('keys', jsonb_agg(data order by name, key_id))
-          from told, ${expiries(sql)} where by_mail and channel = 'mail' group by account_id, lasts`,
-      { ...again, attemptMs: 4_000 },
-    )
-  },
-})
+        select max(id) as last from watched`,
+    { ...again, attemptMs: 4_000 },
+  )
+  return row?.last ?? undefined
+}
 
 // Finds spending that its owner is warned of, as of a key that leaked: of a key or an account, within ten
 // minutes, more than the owner's own ceiling, or more than so many times the usual of that hour of the week. One statement for

@@ -345,6 +345,29 @@ test("budgets of thousands of children that rise together are told of, though th
   await world.sql`delete from webhooks`
 })
 
+test("budgets of more accounts than one statement looks at are told of, each account's in one mail", async () => {
+  const ACCOUNTS = 201
+  await world.sql.begin(async (sql) => {
+    await sql`set local session_replication_role = replica`
+    await sql`
+      with made as (
+        insert into accounts (id, email, password_hash, low_balance_email, budget_mails)
+        select 'acc_of_' || n, 'of' || n || '@example.com', 'x', 'of' || n || '@example.com', true
+        from generate_series(1, ${ACCOUNTS}::int) n returning id
+      ), keys as (
+        insert into api_keys (id, account_id, name, key_hash, prefix, last4, spending_limit_micro, spending_period)
+        select 'key_' || n || made.id, made.id, 'Kunci', sha256((n || made.id)::bytea), 'p', 'l', 1000, 'total'
+        from made, generate_series(1, 7) n returning id
+      )
+      insert into key_spend (key_id, period, period_start, spent_micro) select id, 'total', '2000-01-01', 900 from keys`
+  })
+  await alertStore(world.db, true).findBudgets()
+  const told = await world.sql`
+    select account_id, jsonb_array_length(data -> 'keys') as keys from outbox where channel = 'mail' and account_id like 'acc_of_%'`
+  expect(told.map(({ keys }) => keys)).toEqual(Array.from({ length: ACCOUNTS }, () => 7))
+  expect(new Set(told.map(({ account_id: id }) => id)).size).toBe(ACCOUNTS)
+})
+
 test("who does not wish it is not written to of budgets, and nobody more than ten times a day", async () => {
   const quiet = await budget(await watcher(1_000_000), 100_000)
   await quiet.spend(100_000)
