@@ -75,6 +75,8 @@ export async function checkForetold(
     if (codes.some((code) => code.endsWith("_limit_exceeded")) && codes.every(isOfBudgetOrLater)) continue
     // A key that is none any more is 401, however full its window is.
     if (NONE_ANY_MORE.test(foretold) && met === "rate_limit.rpm_exceeded") continue
+    // It may come to its end while the call waits: then it is told so from now on.
+    if (NONE_ANY_MORE.test(met) && (await askDryly(stage, planned, process, made.requestId)) === met) continue
     if (!isForetold) stage.violate(`${made.requestId} is foretold ${foretold}, and told ${met}`)
   }
 }
