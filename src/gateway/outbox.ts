@@ -240,7 +240,7 @@ export class Outbox implements Placed {
     this.#stallTimer = undefined
   }
 
-  /** Bytes wait for the client. It counts as gone after `stallMs` without a read. */
+  /** Bytes wait for the client. It counts as gone after `readerStallMs` without a read. */
   #watchForStall(): void {
     if (this.#stallTimer !== undefined || this.#hasLeft) return
     const { clock, limits } = this.#ports

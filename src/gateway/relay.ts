@@ -105,7 +105,7 @@ export class Relay {
       const event = events.next()
       if (event === undefined) break
       hasEvent = true
-      if (event instanceof Failure || isTooComplex(event.data, this.#watch.request)) end = overlongFault
+      if (event instanceof Failure || isTooComplex(event.data, this.#watch.request, EVENT_NESTING)) end = overlongFault
       else {
         const step = this.#reader.read(event)
         if (step.kind === "failure") end = brokenFault(step.failure)
@@ -222,12 +222,15 @@ const HARMLESS_LENGTH = 16_384
 /** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
 const MAX_VECTOR_NUMBERS = 409_600
 
+/** An event wraps a response, which repeats the request's tools. */
+const EVENT_NESTING = DEEPEST_NESTING + 1
+
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
-export function isTooComplex(text: string, request: RequestedShape): boolean {
+export function isTooComplex(text: string, request: RequestedShape, deepest = DEEPEST_NESTING): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
   const most = MAX_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
-  const { depth, values } = extentOf(Buffer.from(text), most)
-  return depth > DEEPEST_NESTING || (values > most && !wantsLogprobs(request))
+  const { depth, values } = extentOf(Buffer.from(text), most, deepest)
+  return depth > deepest || (values > most && !wantsLogprobs(request))
 }
 
 /** The largest reservation; a larger one would never find room. */

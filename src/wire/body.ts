@@ -81,7 +81,7 @@ interface Extent {
  * longer character looks like a bracket or a quote. Strings, which are nearly all of a large body, are left by a native
  * search for their closing quote. Counting stops past either limit; what is no JSON counts as anything.
  */
-export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES): Extent {
+export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES, mostLevels = DEEPEST_NESTING): Extent {
   // One that has just opened may still turn out empty.
   const enough = mostValues + 1
   let depth = 0
@@ -98,7 +98,7 @@ export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES): Ex
       if (++values > enough) break
     } else if ((byte | CASE_BIT) === OPENING) {
       if (++depth > deepest) deepest = depth
-      if (deepest > DEEPEST_NESTING || ++values > enough) break
+      if (deepest > mostLevels || ++values > enough) break
       isEmpty = true
     } else if ((byte | CASE_BIT) === CLOSING) {
       depth--

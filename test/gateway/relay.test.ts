@@ -104,6 +104,20 @@ describe("a relay", () => {
       expect(await end).toMatchObject({ opened: true, retryAfterMs: overlong ? undefined : 0, alert: overlong })
     }
   })
+
+  test("takes an event that repeats the deepest request, and none that nests deeper", async () => {
+    // A request nests 64 levels at the most, and the event wraps what it repeats.
+    for (const [levels, overlong] of [
+      [65, false],
+      [66, true],
+    ] as const) {
+      const { says, ends, end } = relayed()
+      const nested = "[".repeat(levels - 1) + "]".repeat(levels - 1)
+      const sent = says(`data: {"type":"ping","padding":"${"x".repeat(20_000)}","tools":${nested}}\n\n`).then(ends)
+      sent.catch(() => {})
+      expect(await end).toMatchObject({ opened: true, retryAfterMs: overlong ? undefined : 0, alert: overlong })
+    }
+  })
 })
 
 const portsOf = (unread: UnreadBytes, readerStallMs: number) => ({
