@@ -4,7 +4,7 @@
  */
 import { CalendarDays, ChevronLeft, ChevronRight } from "lucide-react"
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react"
-import { useFormat, useTimeZone, type Language, useLanguage } from "../i18n/language.tsx"
+import { useFormat, useTimeZone, useToday, type Language, useLanguage } from "../i18n/language.tsx"
 import { dayIn, type Days, daysOf, lastDays, later, momentText, parseMoment } from "../i18n/figures.ts"
 import { IconButton } from "./button.tsx"
 import { Choice, type FieldLook, TextField } from "./form.tsx"
@@ -28,7 +28,7 @@ export function DateField(props: DateFieldProps) {
   const { value, onChange, timed = false, required = false, min = "", max = "9999", error, ...look } = props
   const text = useComponentText()
   const { language } = useLanguage()
-  const today = dayIn(useTimeZone(), Date.now())
+  const today = useToday()
   const input = useRef<HTMLInputElement>(null)
   // What is being typed, as long as the value has not changed otherwise.
   const [draft, setDraft] = useState<{ readonly text: string; readonly of: string }>()

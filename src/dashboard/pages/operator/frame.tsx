@@ -15,8 +15,8 @@ import { Link, useLocation, useSearchParams } from "wouter"
 import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Page } from "../../components/layout.tsx"
-import { useTimeZone } from "../../i18n/language.tsx"
-import { dayCount, dayIn, type Days, daysIn, lastDays, later } from "../../i18n/figures.ts"
+import { useToday } from "../../i18n/language.tsx"
+import { dayCount, type Days, daysIn, lastDays, later } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useOperatorText } from "./act-dialog.tsx"
 
@@ -222,7 +222,7 @@ export function useDays(longest = Number.POSITIVE_INFINITY): {
   readonly choose: (days: Days) => void
 } {
   const [query, setQuery] = useSearchParams()
-  const today = dayIn(useTimeZone(), Date.now())
+  const today = useToday()
   const days = useMemo(() => daysIn(query, today), [query, today])
   const choose = useCallback(
     (chosen: Days) => {
