@@ -5,7 +5,7 @@
  * took turns message by message was seen to answer 350 of 400 concurrent `sql.unsafe` calls with another call's rows.
  * What outlives a turn is shared: SET without LOCAL, session advisory locks, temporary tables.
  */
-import { createServer, type Server, type Socket } from "node:net"
+import type { Socket } from "bun"
 
 /** The embedded Postgres: answers frontend messages in the order in which they are handed over. */
 export interface Backend {
@@ -30,37 +30,29 @@ export async function listen(
   onFailure: (error: unknown) => void,
 ): Promise<Multiplexer> {
   const turns = new Turns(backend, onFailure)
-  const sockets = new Set<Socket>()
-  const server = createServer((socket) => {
-    sockets.add(socket)
-    const client = new Client(socket)
-    socket.on("data", (bytes) => {
-      for (const unit of client.receive(bytes as Buffer)) turns.take(client, unit)
-    })
-    // An error is followed by the close that clears up.
-    socket.on("error", () => {})
-    socket.on("close", () => {
-      sockets.delete(socket)
-      turns.leave(client)
-    })
+  // Bun's own sockets and not `node:net`, whose streams take longer than most statements.
+  const server = Bun.listen<Client>({
+    unix: socketPath,
+    socket: {
+      open: (socket) => {
+        socket.data = new Client(socket)
+      },
+      data: ({ data: client }, bytes) => {
+        for (const unit of client.receive(bytes)) turns.take(client, unit)
+      },
+      drain: ({ data: client }) => client.drained(),
+      close: ({ data: client }) => turns.leave(client),
+      // An error is followed by the close that clears up.
+      error: () => {},
+    },
   })
-  await listening(server, socketPath)
   return {
     between: (work) => turns.between(work),
     close: async () => {
-      const closed = new Promise<void>((resolve) => server.close(() => resolve()))
-      for (const socket of sockets) socket.destroy()
-      await closed
+      server.stop(true)
       await turns.idle()
     },
   }
-}
-
-function listening(server: Server, socketPath: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject)
-    server.listen(socketPath, resolve)
-  })
 }
 
 /** Messages that are executed together. */
@@ -136,7 +128,7 @@ class Turns {
       }
       const unit = holder.units.shift()
       if (!unit) {
-        this.#silence = setTimeout(() => holder.socket.destroy(), TURN_SILENCE_MS)
+        this.#silence = setTimeout(() => holder.socket.terminate(), TURN_SILENCE_MS)
         return
       }
       await this.#backend.execute(unit.bytes, (bytes) => holder.answer(bytes))
@@ -159,21 +151,36 @@ class Turns {
 
 /** One connection: cuts its bytes into units. */
 class Client {
-  readonly socket: Socket
+  readonly socket: Socket<Client>
   readonly units: Unit[] = []
   /** Names of its prepared statements, which live in the shared session. */
   readonly prepared = new Set<string>()
   gone = false
   #received: Buffer = Buffer.alloc(0)
   #started = false
+  /** What the socket has not taken yet. */
+  readonly #unsent: Uint8Array[] = []
 
-  constructor(socket: Socket) {
+  constructor(socket: Socket<Client>) {
     this.socket = socket
   }
 
   answer(bytes: Uint8Array): void {
+    if (this.gone) return
+    const sent = this.#unsent.length === 0 ? Math.max(0, this.socket.write(bytes)) : 0
     // Copied, because the bytes are a view of the database's own memory.
-    if (!this.gone && this.socket.writable) this.socket.write(Buffer.from(bytes))
+    if (sent < bytes.length) this.#unsent.push(bytes.slice(sent))
+  }
+
+  drained(): void {
+    for (let next = this.#unsent[0]; next !== undefined; next = this.#unsent[0]) {
+      const sent = this.socket.write(next)
+      if (sent < next.length) {
+        this.#unsent[0] = next.subarray(Math.max(0, sent))
+        return
+      }
+      this.#unsent.shift()
+    }
   }
 
   receive(bytes: Buffer): Unit[] {

@@ -215,3 +215,45 @@ test("many clients with statements without a name, errors and large values are e
   await embedded.close()
   rmSync(dataDir, { recursive: true })
 })
+
+test("an answer of megabytes arrives whole at a client that reads late, and others are answered meanwhile", async () => {
+  const dataDir = await templateCopy()
+  const embedded = await openEmbedded({ dataDir })
+  const socket = connect(`${new URL(embedded.url).searchParams.get("host")}/.s.PGSQL.5432`)
+  const startUp = Buffer.from("\0\0\0\0\0\u0003\0\0user\0postgres\0database\0postgres\0\0", "latin1")
+  startUp.writeUInt32BE(startUp.length)
+  let answered = Buffer.alloc(0)
+  const isReady = () => answered.subarray(-6).equals(Buffer.from("Z\0\0\0\u0005I", "latin1"))
+  const ready = () =>
+    new Promise<void>((resolve) => {
+      socket.on("data", (bytes: Buffer) => {
+        answered = Buffer.concat([answered, bytes])
+        if (isReady()) resolve(void socket.removeAllListeners("data"))
+      })
+    })
+  socket.write(startUp)
+  await ready()
+  socket.pause()
+  const query = "\0\0\0\0select string_agg(n::text, ',') as all from generate_series(1, 1000000) n\0"
+  const asked = Buffer.from(`Q${query}`, "latin1")
+  asked.writeUInt32BE(query.length, 1)
+  socket.write(asked)
+  await Bun.sleep(50)
+
+  const other = directConnection(embedded.url)
+  expect((await other.sql`select 1 as n`)[0]).toEqual({ n: 1 })
+  // As much again, to one that reads at once.
+  const [large] = await other.sql<{ text: string }[]>`select repeat('x', 20000000) as text`
+  expect(large?.text === "x".repeat(20_000_000)).toBe(true)
+
+  answered = Buffer.alloc(0)
+  const whole = ready()
+  socket.resume()
+  await whole
+  const numbers = Array.from({ length: 1_000_000 }, (_, n) => n + 1).join(",")
+  expect(answered.includes(numbers)).toBe(true)
+  socket.destroy()
+  await other.end()
+  await embedded.close()
+  rmSync(dataDir, { recursive: true })
+})
