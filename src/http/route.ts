@@ -6,7 +6,7 @@
  * parsing and validation are not used, because a refusal must have the gateway's error body and code.
  */
 import type { Static, TObject, TSchema } from "@sinclair/typebox"
-import { TypeCompiler } from "@sinclair/typebox/compiler"
+import { type TypeCheck, TypeCompiler } from "@sinclair/typebox/compiler"
 import type { DocumentDecoration } from "elysia"
 import type { Permission } from "../accounts/members.ts"
 import { Failure } from "../failure/failure.ts"
@@ -236,9 +236,11 @@ function fromText(text: string, { type }: TSchema): unknown {
 }
 
 function checker<S extends TObject>(schema: S): (fields: Readonly<Record<string, unknown>>) => Static<S> | Failure {
-  const compiled = TypeCompiler.Compile(schema)
+  // Compiled when it is first asked for: a process that starts has two hundred of them.
+  let compiled: TypeCheck<S> | undefined
   const known = Object.keys(schema.properties)
   return (fields) => {
+    compiled ??= TypeCompiler.Compile(schema)
     if (compiled.Check(fields)) return fields
     const unknown = Object.keys(fields).find((name) => !known.includes(name))
     if (unknown !== undefined && schema.additionalProperties === false) return unknownField(unknown, known)
