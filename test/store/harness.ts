@@ -1,7 +1,7 @@
 /** A migrated database for each test, on either kind of Postgres, so that one suite says the same of both. */
 import type { Connection } from "../../src/store/connection.ts"
 import { type Database, type DatabaseOptions, openDatabase, type Sql } from "../../src/store/database.ts"
-import { directConnection, giveBack, openPlace, type Place, takePlace } from "./scratch.ts"
+import { directConnection, giveBack, onPostgres, openPlace, type Place, takePlace } from "./scratch.ts"
 
 export { directConnection, onPostgres, openPlace, type Place, templateCopy } from "./scratch.ts"
 
@@ -24,7 +24,7 @@ interface TestOptions extends Partial<Omit<DatabaseOptions, "url">> {
  */
 export async function openTestDatabase({ place: own, ...options }: TestOptions = {}): Promise<TestDatabase> {
   const place = own ?? (await takePlace())
-  const db = openDatabase({ connections: 8, ...options, url: place.url })
+  const db = openDatabase({ connections: onPostgres ? 8 : 2, ...options, url: place.url })
   const direct: Connection = directConnection(place.url)
   let closing: Promise<void> | undefined
   const close = async () => {
