@@ -116,6 +116,7 @@ export async function archiveMonth(
     const [sums] = await sql.unsafe<Sums[]>(`
       select count(*)::int as records, coalesce(sum(charge_micro), 0)::text as charged, coalesce(sum(absorbed_micro), 0)::text as absorbed from ${table}`)
     if (sums === undefined) throw new Error("no answer to what a month comes to")
+    await sumHours(sql, table)
     writing = true
     const blocks = await writeRecords(sql, table, `${file}.part`, (records) =>
       step(`${month.name}: ${records} of ${sums.records} records`),
@@ -167,6 +168,24 @@ export async function archiveMonth(
     await sql.unsafe("rollback").catch(() => {})
     throw isOfDisk(error) ? new NotArchived(`${file} is not written, and its records stay: ${error.message}`) : error
   }
+}
+
+/**
+ * Sums by the hour are made of records by a chore of gateways, and again where a record has changed. What the chore has not come to, as after an upgrade or
+ * while no gateway ran, could not be told once the records are gone, and an hour that is marked would be summed again from none.
+ */
+async function sumHours(sql: Sql, table: string): Promise<void> {
+  const due = await sql.unsafe<{ hour: Date }[]>(`
+    select hour from (select distinct date_trunc('hour', opened_at, 'UTC') as hour from ${table} where part = 0) had
+    where hour not in (select hour from call_summed) or hour not in (select hour from latency_summed) or hour in (select hour from call_late)
+    order by hour`)
+  if (due.length === 0) return
+  // The chore's own lock, which its function would not wait for.
+  await sql`select pg_advisory_xact_lock(hashtextextended('loket:call_hours', 0))`
+  // A call has its id an hour before its time at most.
+  for (const { hour } of due)
+    await sql`select sum_call_hour_1(hour, first_call(hour - interval '1 hour'), first_call(hour + interval '1 hour'))
+      from (select ${hour}::timestamptz as hour) due`
 }
 
 const isOfDisk = (error: unknown): error is Error =>

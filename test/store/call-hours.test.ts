@@ -1,11 +1,15 @@
 /** The operators' overview: that what it says of calls is what their records say, of hours that are summed and others. */
 import { expect, test } from "bun:test"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
+import { archiveMonth, monthsBefore } from "../../src/store/archives.ts"
 import type { Sql } from "../../src/store/database.ts"
 import { sumCallHours } from "../../src/store/operator/overview.ts"
 import { readOverview } from "../../src/store/operator/overview.ts"
 import { readFirstTokens } from "../../src/store/first-tokens.ts"
-import { openTestDatabase, type TestDatabase } from "./harness.ts"
+import { openPlace, openTestDatabase, type TestDatabase } from "./harness.ts"
 
 const HOUR_MS = 3_600_000
 /** A whole hour, two days ago. */
@@ -182,4 +186,39 @@ test("times to the first token are told of a whole range from the sums of its ho
   await sql`alter table usage enable trigger user`
   expect(Object.keys(await isNear()).length).toBe(3)
   expect(Object.keys(await isNear({}, "Asia/Kolkata")).length).toBe(3)
+})
+
+test("what was not summed, or has changed since, is summed before its records are archived", async () => {
+  const place = await openPlace()
+  const directory = mkdtempSync(join(tmpdir(), "loket-archived-hours-"))
+  try {
+    await using target = await openTestDatabase({ place })
+    const { sql, db } = target
+    for (let minute = 0; minute < 240; minute += 7)
+      await call(sql, FIRST + minute * 60_000, minute % 3 === 0 ? "code.1" : null)
+    await sql`update usage set first_token_ms = 100`
+    await sumCallHours(db, firstRequestId)
+    // Of an hour that was summed and has changed, of one that was never summed, and of those that stay as they are.
+    await sql`update usage set charge_micro = 0, status = 'billing_error' where opened_at = ${new Date(FIRST + 7 * 60_000)}`
+    const unsummed = [new Date(FIRST + 2 * HOUR_MS)]
+    for (const table of ["call_hours", "call_summed", "latency_hours", "latency_summed"])
+      await sql.unsafe(`delete from ${table} where hour = any($1)`, [sql.array(unsummed)])
+    const range = [FIRST - HOUR_MS, FIRST + 5 * HOUR_MS] as const
+    const before = await recorded(sql, ...range)
+    for (const month of await monthsBefore(sql, "req_zzzzzzzzz"))
+      await archiveMonth(sql, month, { directory, step: () => {} })
+    expect((await recorded(sql, ...range))["calls"]).toBe(0)
+    for (let round = 0; round < 2; round++) {
+      const said: unknown = await told(target, ...range)
+      expect(said).toEqual(before)
+      const [{ calls = 0n } = {}] = await sql<{ calls?: bigint }[]>`
+        select sum(c)::bigint as calls from latency_hours, unnest(calls) c`
+      expect(calls).toBe(35n)
+      // Nothing of it is summed again, from records that are gone.
+      await sumCallHours(db, firstRequestId)
+    }
+  } finally {
+    rmSync(directory, { recursive: true })
+    await place.remove()
+  }
 })
