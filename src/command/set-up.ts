@@ -41,14 +41,15 @@ export const seedCommand = () =>
       const config = configuration()
       const { catalogueFile } = await seedFiles(config)
       const store = await opening(openForCommand(config))
-      if (overwrite === true) await forgetEdits(store.database)
-      const kept = keepEdits(catalogueFile, await readEdits(store.database, new Date()))
+      const kept = keepEdits(catalogueFile, overwrite === true ? [] : await readEdits(store.database, new Date()))
       const models = modelStore(store.database)
       const before = await models.list()
       const { modelsAdded, modelsChanged, pricesAdded, costsAdded } = await store.database.run(
         (sql) => seedCatalogue(sql, kept.file, new Date()),
         { retry: true },
       )
+      // What operators have set is not forgotten before the file is applied: where this breaks off, it would be undone in silence by the next one.
+      if (overwrite === true) await forgetEdits(store.database)
       const unknown = await store.database.run(currenciesWithoutRate, { retry: true })
       const sales = salesIn(kept.file, before, await models.list())
       await store.close()

@@ -6,6 +6,7 @@ import { keepEdits } from "../../src/catalogue/references.ts"
 import { jumps } from "../../src/http/operator/model-json.ts"
 import { loadCatalogue, seedCatalogue } from "../../src/store/catalogue.ts"
 import { forgetEdits, modelStore, readEdits } from "../../src/store/operator/models.ts"
+import { loket } from "../command/loket.ts"
 import { modelSeed } from "../crash/child.ts"
 import { openTestDatabase, type TestDatabase } from "../store/harness.ts"
 
@@ -61,6 +62,20 @@ test("what operators set stays when the file is applied, and is told; --overwrit
   expect(await now("two")).toEqual(["standard", 64, micro(1_000n)])
   const [row] = await database.sql`select subject, before from audit_log where action = 'catalogue.overwritten'`
   expect(row).toMatchObject({ subject: "catalogue", before: { two: ["retired"] } })
+})
+
+test("what operators set is not forgotten by an overwriting that did not apply the file", async () => {
+  await using target = await openTestDatabase()
+  const command = (...words: string[]) => loket({ DATABASE_URL: target.url }, "seed", ...words)
+  expect(await command()).toMatchObject({ code: 0 })
+  await modelStore(target.db).change("deepseek-v3.2", { max_concurrency: 3 }, act())
+  const kept = "kept: deepseek-v3.2: max_concurrency is 3 by an operator"
+  await target.sql`alter table models rename column features to away`
+  expect((await command("--overwrite")).code).toBe(1)
+  await target.sql`alter table models rename column away to features`
+  expect((await command()).said).toContain(kept)
+  expect(await command("--overwrite")).toMatchObject({ code: 0, said: expect.stringContaining("1 changed") })
+  expect((await command()).said).not.toContain(kept)
 })
 
 test("an id that the file retires to a model which an operator has retired goes on to that one's target", async () => {
