@@ -221,23 +221,32 @@ test("openai, as it comes, names what it said by ids, and is told that the gatew
   expect(codeOf(await thrownBy(loop))).toBe("request.unsupported_feature")
 })
 
-test.each([false, true])(
-  "anthropic sends thinking that nobody signed back with the calls after it, streamed: %p",
-  async (streamed) => {
-    const id = await modelOf("messages", "chat", "think=3&tool=find_train")
-    const loop = {
-      model: createAnthropic(settings())(id),
-      prompt,
-      tools: { find_train: tool({ inputSchema: z.object({}), execute: () => "at nine" }) },
-      stopWhen: isStepCount(2),
-      providerOptions: { anthropic: { thinking: { type: "enabled", budgetTokens: 1_024 } } } as const,
-    }
-    await (streamed ? streamText(loop).text : generateText(loop))
-    const last = gateway.simulator.calls.findLast((call) => call.model.startsWith(`${id}?`))
-    const thought: unknown = expect.stringMatching(/./)
-    expect(last?.body?.["messages"]).toMatchObject([{}, { reasoning_content: thought, tool_calls: [{}] }, {}])
-  },
-)
+describe.each([
+  { name: "anthropic", format: "messages", model: (id: string) => createAnthropic(settings())(id) },
+  // Its users have to say so, see the test before this one.
+  { name: "openai", format: "responses", model: (id: string) => createOpenAI(settings())(id) },
+] as const)("$name", ({ format, model }) => {
+  test.each([false, true])(
+    "sends thinking that nobody signed back with the calls after it, streamed: %p",
+    async (streamed) => {
+      const id = await modelOf(format, "chat", "think=3&tool=find_train")
+      const loop = {
+        model: model(id),
+        prompt,
+        tools: { find_train: tool({ inputSchema: z.object({}), execute: () => "at nine" }) },
+        stopWhen: isStepCount(2),
+        providerOptions: {
+          anthropic: { thinking: { type: "enabled", budgetTokens: 1_024 } },
+          openai: { store: false },
+        } as const,
+      }
+      await (streamed ? streamText(loop).text : generateText(loop))
+      const last = gateway.simulator.calls.findLast((call) => call.model.startsWith(`${id}?`))
+      const thought: unknown = expect.stringMatching(/./)
+      expect(last?.body?.["messages"]).toMatchObject([{}, { reasoning_content: thought, tool_calls: [{}] }, {}])
+    },
+  )
+})
 
 test.each([
   ["openai", (made: Settings, id: string) => createOpenAI(made).embedding(id)],

@@ -261,9 +261,10 @@ class EventDecoder {
     const whole = firstPart(item, this.#side)
     if (whole?.type === "thinking" && piece.length === 0) this.#more(piece, whole.text)
     const { encrypted_content: sealed } = item
-    if (typeof sealed !== "string" || sealed === "") return this.#endPiece(piece)
+    const seal = typeof sealed === "string" && sealed !== "" ? this.#side.seal(sealed) : undefined
+    if (seal === undefined) return this.#endPiece(piece)
     this.#turnTo(piece)
-    this.#tell({ type: "thinking-seal", seal: this.#side.seal(sealed) })
+    this.#tell({ type: "thinking-seal", seal })
     this.#open = undefined
   }
 

@@ -28,7 +28,7 @@ import type {
   UserPart,
 } from "../../language/prompt.ts"
 import { toolNames } from "../shared/tools.ts"
-import { readDataUrl, readSeal } from "./items-out.ts"
+import { readDataUrl, readSeal, UNSEALED } from "./items-out.ts"
 import { flatName, nameOf, TOOL_NAMES, type ToolName } from "./tools.ts"
 
 const LEFT_OUT: readonly unknown[] = [
@@ -127,7 +127,7 @@ function takeResult(item: JsonObject, field: string, gathered: Gathering): Failu
 /** Whose item it is. Only a client's carries what this gateway put into it: flat names and foreign seals. */
 export interface Side {
   readonly callName: (name: ToolName) => string
-  readonly seal: (content: string) => Seal
+  readonly seal: (content: string) => Seal | undefined
 }
 
 const client: Side = { callName: flatName, seal: readSeal }
@@ -135,7 +135,11 @@ const client: Side = { callName: flatName, seal: readSeal }
 /** The backend that was asked this prompt. */
 export function backendSide(prompt: Prompt): Side {
   const names = toolNames(prompt, TOOL_NAMES)
-  return { callName: ({ name }) => names.original(name), seal: (data) => ({ by: "responses", data }) }
+  return {
+    callName: ({ name }) => names.original(name),
+    // It may be a gateway like this one.
+    seal: (data) => (data === UNSEALED ? undefined : { by: "responses", data }),
+  }
 }
 
 /** What an item of an answer says; the same in a conversation and in the answer itself. */
@@ -181,7 +185,7 @@ export function readableItems(input: Json | undefined): Json | undefined {
 function isReadable(item: Json): boolean {
   if (!isObject(item) || item["type"] !== "reasoning") return true
   const { encrypted_content: sealed, content } = item
-  if (typeof sealed === "string" && sealed !== "") return readSeal(sealed).by === "responses"
+  if (typeof sealed === "string" && sealed !== "") return readSeal(sealed)?.by === "responses"
   return joined(content) !== ""
 }
 

@@ -61,7 +61,7 @@ export const reasoningItem = (id: string, text: string, seal: Seal | undefined):
   id,
   type: "reasoning",
   summary: text === "" ? [] : [summaryPart(text)],
-  encrypted_content: seal ? sealedContent(seal) : null,
+  encrypted_content: seal ? sealedContent(seal) : text === "" ? null : UNSEALED,
 })
 
 export const summaryPart = (text: string): JsonObject => ({ type: "summary_text", text })
@@ -164,7 +164,11 @@ const FOREIGN: readonly Seal["by"][] = ["messages", "messages-redacted"]
 
 const sealedContent = ({ by, data }: Seal): string => (by === "responses" ? data : envelope(by) + data)
 
-export function readSeal(content: string): Seal {
+/** Where nobody sealed it. The AI SDK sends no reasoning back that has nothing here, and some backends refuse a call's result without it. */
+export const UNSEALED = "loket.unsealed."
+
+export function readSeal(content: string): Seal | undefined {
+  if (content === UNSEALED) return undefined
   const by = FOREIGN.find((by) => content.startsWith(envelope(by)))
   return by === undefined ? { by: "responses", data: content } : { by, data: content.slice(envelope(by).length) }
 }

@@ -144,6 +144,15 @@ const understood: readonly (readonly [fact: string, fields: JsonObject, prompt: 
     assistantSays({ type: "thinking", text: "", seal: { by: "messages-redacted", data: "ZGF0YQ==" } }),
   ],
   [
+    "thinking that nobody sealed has none, whatever stands in its place",
+    input({
+      type: "reasoning",
+      summary: [{ type: "summary_text", text: "hm" }],
+      encrypted_content: "loket.unsealed.",
+    }),
+    assistantSays({ type: "thinking", text: "hm", seal: undefined }),
+  ],
+  [
     "thinking that was told as it was",
     input({ type: "reasoning", summary: [], content: [{ type: "reasoning_text", text: "hm" }] }),
     assistantSays({ type: "thinking", text: "hm", seal: undefined }),

@@ -156,9 +156,9 @@ describe("the SDK reads", () => {
     })
   })
 
-  test("thinking that nobody sealed, without a made-up seal", async () => {
+  test("thinking that nobody sealed, with a word in the seal's place that says so", async () => {
     const { output } = await streamed([start, { type: "thinking-delta", text: "Hm" }, finish("stop"), end])
-    expect(output).toMatchObject([{ type: "reasoning", encrypted_content: null }])
+    expect(output).toMatchObject([{ type: "reasoning", encrypted_content: "loket.unsealed." }])
   })
 
   test("a refusal", async () => {
