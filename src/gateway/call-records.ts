@@ -62,10 +62,11 @@ export class RefusedCalls {
     return { calls: this.#waiting.length, accounts: this.#accounts.size }
   }
 
-  add(call: RefusedCall): void {
+  /** Whether the call is one of those that are kept. */
+  add(call: RefusedCall): boolean {
     let tallies = this.#accounts.get(call.accountId)
     if (tallies === undefined) {
-      if (this.#accounts.size >= MAX_ACCOUNTS) return
+      if (this.#accounts.size >= MAX_ACCOUNTS) return false
       this.#accounts.set(call.accountId, (tallies = new Map()))
     }
     const minute = Math.floor(call.at / MINUTE_MS)
@@ -75,9 +76,10 @@ export class RefusedCalls {
     }
     if (minute !== tally.minute) this.#nextMinute(call, tally, minute)
     tally.calls++
-    if (tally.kept >= MAX_A_MINUTE || this.#waiting.length >= MAX_WAITING) return
+    if (tally.kept >= MAX_A_MINUTE || this.#waiting.length >= MAX_WAITING) return false
     tally.kept++
     this.#waiting.push(call)
+    return true
   }
 
   #nextMinute({ accountId, code, at }: RefusedCall, tally: Tally, minute: number): void {
@@ -241,4 +243,14 @@ export const callFields = ({ requestId, accountId, keyId, endpoint, record, toke
   first_token_ms: record.firstTokenMs,
   duration_ms: record.durationMs,
   alert: alert || undefined,
+})
+
+/** The line of one that was refused before it was forwarded. */
+export const refusedFields = ({ requestId, accountId, keyId, endpoint, model, code }: RefusedCall) => ({
+  request_id: requestId,
+  account_id: accountId,
+  key_id: keyId,
+  model,
+  endpoint,
+  error_code: code,
 })

@@ -2,7 +2,7 @@
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { type Catalogue, LiveCatalogue } from "../catalogue/model.ts"
 import type { Config } from "../config.ts"
-import { callFields, RefusedCalls } from "../gateway/call-records.ts"
+import { callFields, refusedFields, RefusedCalls } from "../gateway/call-records.ts"
 import { BackendHistory } from "../gateway/backend-history.ts"
 import type { Gateway } from "../gateway/gateway.ts"
 import { recall } from "../gateway/actors.ts"
@@ -100,7 +100,10 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
       metrics.finished(call)
       events.finished(call)
     },
-    refused: (call) => refusedCalls.add(call),
+    refused(call) {
+      // A flood of refused calls costs its sender nothing, so the log has the same sample as the call's owner.
+      if (refusedCalls.add(call)) log.info("call refused", refusedFields(call))
+    },
     alerted({ requestId, ...alert }) {
       log.error("backend needs attention", { request_id: requestId, ...alert })
       metrics.alerted(alert)

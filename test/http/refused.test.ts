@@ -8,8 +8,9 @@ import { type Person, startTestGateway, type TestGateway } from "../gateway/harn
 
 let gateway: TestGateway
 let model: string
+const lines: string[] = []
 beforeAll(async () => {
-  gateway = await startTestGateway()
+  gateway = await startTestGateway({ logged: (line) => lines.push(line) })
   model = await gateway.model({ format: "chat", script: "input=10&output=2" })
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
@@ -101,6 +102,23 @@ test("each call that was refused says when, of which key, what was asked for, an
   const csv = await (await gateway.dashboard(person, "/usage/refused/export.csv?error_code=model.unknown")).text()
   expect(csv.split("\r\n")).toHaveLength(4)
   expect(csv).toContain(made[0]?.request_id ?? "none")
+})
+
+test("a refused call has a line in the log, which names who was refused what and why", async () => {
+  const poor = await gateway.person(0)
+  const { key, id } = await gateway.key(poor)
+  const { request_id } = await refuse(key, { messages })
+  const line = lines.find((text) => text.includes(request_id)) ?? "{}"
+  expect(JSON.parse(line)).toMatchObject({
+    level: "info",
+    event: "call refused",
+    request_id,
+    account_id: poor.accountId,
+    key_id: id,
+    endpoint: "chat",
+    model,
+    error_code: "billing.insufficient_balance",
+  })
 })
 
 test("a call that was forwarded, and an unknown key, leave no row", async () => {
