@@ -66,10 +66,7 @@ export class LeasedPurse {
   #owedUntil = -Infinity
   #yieldsUntil = -Infinity
 
-  /**
-   * Without a lease, the first growth tells what it is. With one, `more` says whether there was more to be had. `isUnsure`: there may
-   * be one that this purse was never told of, left by one before it.
-   */
+  /** Without a lease, the first growth tells what it is. `more`: there was more to be had. `isUnsure`: a purse before this one may have left one. */
   constructor(ports: LeasePorts, lease: VersionedLease | undefined, more: boolean, isUnsure = false) {
     this.#ports = ports
     this.#clock = ports.clock
@@ -277,9 +274,12 @@ export class LeasedPurse {
     if (isRecount && this.#charges === this.#chargesBefore) {
       this.#doubtful = false
       if (!this.#unreturned) this.#purse.returnedIs(lease.returned)
-      // What is not of the lease was spent elsewhere: a growth tells how much that is.
-      this.#wantsGrowth ||= lease.settled < this.#purse.settled
+      // What is not of the lease was spent elsewhere, and a growth tells how much that is. Or it was past the limit and is taken back:
+      // then the lease has got more back than the limit leaves, and what there is has to be asked for anew.
+      const isOther = lease.settled < this.#purse.settled
       this.#purse.settledIs(lease.settled)
+      this.#wantsGrowth ||= isOther
+      if (isOther) this.#giveBack(this.#purse.outdate())
     } else if (isRecount) this.#lookLater("doubt", RECOUNT_MS)
     // A charge is there that was taken back here, or one that was made elsewhere.
     else if (!this.#unreturned && lease.returned < this.#purse.returned) this.doubt()

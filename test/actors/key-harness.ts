@@ -54,11 +54,12 @@ class Leases {
     row.version++
     return { type: "returned", lease: this.#lease(row) }
   }
-  /** As `apply_1` does: a charge is of the lease as far as that has it, held or not. */
+  /** As `apply_1` does: a charge is of the lease as far as that has it, held or not; what is taken back is so as far as it has settled. */
   book(period: SpendingPeriod, start: number, charge: bigint): void {
     const row = this.#rows.get(`${period} ${start}`)!
     const left = row.granted - row.returned - row.settled
-    const ofLease = charge < left ? charge : left
+    const most = charge < left ? charge : left
+    const ofLease = most < -row.settled ? -row.settled : most
     row.settled += ofLease
     row.elsewhere += charge - ofLease
   }
