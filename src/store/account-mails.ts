@@ -88,11 +88,12 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
       (sql) => sql<DueRow[]>`
         with over as (
           delete from account_mails where id in (
-            select id from account_mails where expires_at < now() or next_try_at <= now() and tries >= ${TRIES}
+            select id from account_mails where expires_at < now() or (next_try_at <= now() or next_try_at > now() + interval '61 minutes') and tries >= ${TRIES}
             limit 100 for update skip locked)
         ), due as (
+          -- None is put off by more than an hour: what is later was by a clock that has been set back since.
           select id, account_id, invitation_id from account_mails
-          where next_try_at <= now() and expires_at > now() and tries < ${TRIES}
+          where (next_try_at <= now() or next_try_at > now() + interval '61 minutes') and expires_at > now() and tries < ${TRIES}
           order by next_try_at limit 1 for update skip locked
         )
         update account_mails m set next_try_at = now() + make_interval(mins => ${LEASE_MINUTES}), tries = m.tries + 1

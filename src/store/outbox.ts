@@ -88,27 +88,35 @@ export const hasRoom = (sql: Sql, account: ReturnType<Sql>, most = ROWS_A_DAY) =
   ${most} > (select count(*) from (
     select from outbox o where o.account_id = ${account} and o.created_at > now() - interval '1 day' limit ${most}) written)`
 
+/** Of a clock of the database that has been set back since. */
+const isAhead = (sql: Sql, at: ReturnType<Sql>) => sql`coalesce(${at} > now() + interval '1 minute', false)`
+
+/** Also what was written or put off by a clock that has been set back since: it would wait until that is there again. None is put off by more than a day and a tenth. */
+const isDue = (sql: Sql) => sql`(o.due_at is not null and (o.due_at <= now() or o.due_at > now() + interval '27 hours'
+  or ${isAhead(sql, sql`greatest(o.created_at, o.tried_at)`)}))`
+
 export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
   async takeMail() {
     const [row] = await database.run(
       (sql) => sql<(MailRow | { id: null })[]>`
         with next as (
           select o.id, o.account_id, o.kind from outbox o
-          where o.channel = 'mail' and o.due_at <= now() and o.expires_at > now()
+          where o.channel = 'mail' and ${isDue(sql)} and o.expires_at > now()
           order by o.expires_at, o.id limit 1 for update skip locked
         ), enough as (
           select s.account_id, s.tried_at + interval '1 day' as until from outbox s join next n on n.account_id = s.account_id
           where n.kind not in ${sql(TO_OWNER)} and s.created_at > now() - interval '4 days'
-            and s.channel = 'mail' and s.outcome = 'sent' and s.tried_at > now() - interval '1 day'
+            and s.channel = 'mail' and s.outcome = 'sent' and s.tried_at > now() - interval '1 day' and not ${isAhead(sql, sql`s.tried_at`)}
           order by s.tried_at desc offset ${MAILS_A_DAY - 1} limit 1
         ), waiting as (
           -- All at once: thousands may wait, and whoever takes the next mail would read them all, and count for each.
           select o.id, e.until from outbox o join enough e on e.account_id = o.account_id
-          where o.channel = 'mail' and o.due_at <= now() and o.kind not in ${sql(TO_OWNER)} for update of o skip locked
+          where o.channel = 'mail' and ${isDue(sql)} and o.kind not in ${sql(TO_OWNER)} for update of o skip locked
         ), put_off as (
-          update outbox o set due_at = w.until from waiting w where o.id = w.id
+          update outbox o set due_at = w.until, created_at = least(o.created_at, now()) from waiting w where o.id = w.id
         ), taken as (
-          update outbox o set due_at = null, outcome = 'failed', problem = 'unknown', attempts = attempts + 1, tried_at = now()
+          update outbox o set due_at = null, outcome = 'failed', problem = 'unknown', attempts = attempts + 1, tried_at = now(),
+            created_at = least(o.created_at, now())
           from next n where o.id = n.id and not exists (select from enough) returning o.*
         )
         select t.id, t.account_id, t.kind, t.data, t.created_at, t.attempts, a.language,
@@ -158,12 +166,13 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
               order by o.due_at, o.id limit 1) f
         ), due as (
           select o.id, o.due_at, f.ailing from first f join outbox o on o.id = f.id
-          where o.due_at <= now() and coalesce(o.taken_until, now()) <= now()
+          where ${isDue(sql)} and (coalesce(o.taken_until, now()) <= now() or ${isAhead(sql, sql`o.tried_at`)})
           order by f.ailing, o.due_at limit ${most} for update of o skip locked
         ), ranked as (
           select id, row_number() over (partition by ailing order by due_at) as place, ailing from due
         ), taken as (
-          update outbox o set taken_until = now() + make_interval(secs => ${LEASE}), attempts = attempts + 1, tried_at = now()
+          update outbox o set taken_until = now() + make_interval(secs => ${LEASE}), attempts = attempts + 1, tried_at = now(),
+            created_at = least(o.created_at, now())
           from ranked r where o.id = r.id and (not r.ailing or r.place <= ${ailing}) returning o.*
         )
         select t.id, t.account_id, t.kind, t.data, t.created_at, t.attempts, w.url, w.secret,
