@@ -5,7 +5,7 @@
 import type { Fallback } from "../../actors/key-record.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
-import type { Breaker } from "./breakers.ts"
+import { type Breaker, isPaused } from "./breakers.ts"
 import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 import { type KeyName, runningPeriods } from "./account-settings.ts"
@@ -121,7 +121,7 @@ export function apiKeyStore(database: Database, now: () => number = Date.now): A
         )
         select k.id, k.key_hash, k.name, k.prefix, k.last4, k.requests_per_minute, k.tokens_per_minute,
           k.spending_limit_micro, k.spending_period, k.fallback, k.shows_balance, k.replays_retries, k.breaker_ceiling_micro, k.breaker_stops,
-          k.breaker_pause_minutes, k.paused_at, k.paused_until, k.created_at, k.revoked_at,
+          k.breaker_pause_minutes, case when ${isPaused(sql, "k")} then k.paused_at end as paused_at, k.paused_until, k.created_at, k.revoked_at,
           k.expires_at, k.models, k.endpoints, k.networks, k.origins, k.max_rate_micro, k.parent_id,
           exists (select from api_keys p where p.id = k.parent_id and p.revoked_at is not null) as parent_revoked,
           (select count(*)::int from api_keys c where c.parent_id = k.id and c.revoked_at is null) as children,

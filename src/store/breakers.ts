@@ -51,7 +51,9 @@ export const breakerStore = (database: Database): BreakerStore => ({
   async ofAccount(accountId) {
     const [row] = await database.run(
       (sql) => sql<AccountRow[]>`
-        select breaker_ceiling_micro, breaker_factor, breaker_stops, breaker_pause_minutes, paused_at, paused_until from accounts where id = ${accountId} and deleted_at is null`,
+        select breaker_ceiling_micro, breaker_factor, breaker_stops, breaker_pause_minutes,
+          case when ${isPaused(sql, "accounts")} then paused_at end as paused_at, paused_until
+        from accounts where id = ${accountId} and deleted_at is null`,
       again,
     )
     return (
@@ -114,6 +116,12 @@ async function keysOf(database: Database, accountId: string, keyId?: string): Pr
   )
   return rows.map(toOwnedKey)
 }
+
+/** Unless its pause ends by itself and was begun by a clock of the database that has been set back since. */
+export const isPaused = (sql: Sql, of: "accounts" | "a" | "k") =>
+  sql`(${sql(of)}.paused_at is not null and (${sql(of)}.paused_until is null or not ${isAhead(sql, sql`${sql(of)}.paused_at`)}))`
+
+const isAhead = (sql: Sql, at: ReturnType<Sql>) => sql`${at} > clock_timestamp() + interval '1 minute'`
 
 /** Of one that is not over. */
 export function pauseOf({ paused_at: since, paused_until: until }: PauseRow): Pause | undefined {
@@ -227,12 +235,20 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
 
   async trip(purse, least) {
     const { accountId, keyId } = ownerOf(purse)
-    await database.run((sql) => comeBack(sql, purse), again)
-    const [row] = await database.run(
-      (sql) => sql<{ paused: boolean }[]>`
-        select trip_breaker_1(${purse}, ${accountId}, ${keyId ?? null}, ${smaller(least, largestMicro)}::bigint, ${sendsMail}) as paused`,
-      again,
-    )
+    // Nothing where a clock that was ahead has left something behind.
+    const tripped = async () =>
+      await database.run(
+        (sql) => sql<{ paused: boolean }[]>`
+          select trip_breaker_1(${purse}, ${accountId}, ${keyId ?? null}, ${smaller(least, largestMicro)}::bigint, ${sendsMail}) as paused
+          where not exists (select from spending_minutes where purse = ${purse} and ${isAhead(sql, sql`minute`)})
+            and not exists (${aheadPause(sql, purse)})`,
+        again,
+      )
+    let [row] = await tripped()
+    if (row === undefined) {
+      await database.run((sql) => comeBack(sql, purse), again)
+      ;[row] = await tripped()
+    }
     if (row?.paused !== true) return undefined
     const keys = await database.run(
       (sql) => sql<{ hash: string }[]>`
@@ -244,10 +260,20 @@ export const breakerPurses = (database: Database, processId: string, sendsMail: 
   },
 })
 
+/** Of its owner, a pause that is over (`isPaused`). */
+function aheadPause(sql: Sql, purse: string) {
+  const { accountId, keyId } = ownerOf(purse)
+  const owner = keyId === undefined ? sql`accounts where id = ${accountId}` : sql`api_keys where id = ${keyId}`
+  return sql`select id from ${owner} and paused_until is not null and ${isAhead(sql, sql`paused_at`)}`
+}
+
 /** What was charged by a clock that was ahead: of its last minutes it counts as of now, as before it was set back, and no more until it is there again. */
 const comeBack = (sql: Sql, purse: string) => sql`
-  with ahead as (
-    delete from spending_minutes where purse = ${purse} and minute > clock_timestamp() + interval '1 minute' returning minute, spent_micro
+  with resumed as (
+    update ${ownerOf(purse).keyId === undefined ? sql`accounts` : sql`api_keys`} set paused_at = null, paused_until = null
+    where id in (${aheadPause(sql, purse)})
+  ), ahead as (
+    delete from spending_minutes where purse = ${purse} and ${isAhead(sql, sql`minute`)} returning minute, spent_micro
   )
   insert into spending_minutes as m
   select ${purse}, date_trunc('minute', clock_timestamp()), sum(spent_micro) from ahead

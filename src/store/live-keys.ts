@@ -3,7 +3,7 @@ import type { Fallback, KeyBinding, KeyRecord, LoadedKey, ParentKey, Spent } fro
 import { micro, zero } from "../../actors/money/micro.ts"
 import { readNetwork } from "../../actors/network.ts"
 import { calendarAt, type PeriodStarts, type SpendingPeriod } from "../../actors/period.ts"
-import { purseOf } from "./breakers.ts"
+import { isPaused, purseOf } from "./breakers.ts"
 import type { Database } from "./database.ts"
 import { runningOf, runningPeriods, type RunningRow } from "./account-settings.ts"
 
@@ -58,8 +58,8 @@ select k.id, k.account_id, k.revoked_at is not null as revoked, a.deleted_at is 
   k.spending_limit_micro, k.spending_period, k.fallback, k.replays_retries, encode(k.key_hash, 'hex') as actor,
   k.breaker_stops and k.breaker_ceiling_micro is not null as breaker,
   a.breaker_stops and a.breaker_ceiling_micro is not null as account_breaker,
-  (select extract(epoch from greatest(case when k.paused_at is not null then coalesce(k.paused_until, 'infinity') end,
-    case when a.paused_at is not null then coalesce(a.paused_until, 'infinity') end))::float8 * 1000) as paused_until_ms,
+  (select extract(epoch from greatest(case when ${isPaused(sql, "k")} then coalesce(k.paused_until, 'infinity') end,
+    case when ${isPaused(sql, "a")} then coalesce(a.paused_until, 'infinity') end))::float8 * 1000) as paused_until_ms,
   case when k.expires_at <= now() then 0 else (extract(epoch from k.expires_at) * 1000)::bigint end as expires_ms,
   k.models, k.endpoints, k.networks, k.origins, k.max_rate_micro, k.parent_id,
   (select encode(p.key_hash, 'hex') from api_keys p where p.id = k.parent_id) as parent_actor,

@@ -74,6 +74,9 @@ const minutesPass = async ({ person }: Leaked, minutes: number) => {
   await gateway.sql`
     update api_keys set paused_at = paused_at - ${by}::interval, paused_until = paused_until - ${by}::interval
     where account_id = ${person.accountId}`
+  await gateway.sql`
+    update accounts set paused_at = paused_at - ${by}::interval, paused_until = paused_until - ${by}::interval
+    where id = ${person.accountId}`
   // Beside the gateway: a change through it makes the embedded database's process look.
   for (const { id } of await gateway.sql<
     { id: string }[]
@@ -98,6 +101,26 @@ test("what was spent while the database's clock was ahead counts for some minute
   await Bun.sleep(300)
   expect([await ask(by), await ask(by), await ask(by)]).toEqual([200, 200, "quota.key_paused"])
 })
+
+test.each([
+  ["a key", false],
+  ["an account", true],
+])(
+  "a pause of %s that ends by itself is over where the database's clock was ahead, and comes again at the ceiling",
+  async (_, ofAccount) => {
+    const by = await leaked({ ceiling_micro: CALL, pause_minutes: 15 }, ofAccount)
+    expect([await ask(by), await ask(by), await ask(by)]).toEqual([200, "quota.key_paused", "quota.key_paused"])
+    await minutesPass(by, -7 * 60)
+    const view = async () =>
+      (await (await gateway.dashboard(by.person, "/account/breaker")).json()) as { paused: object | null }
+    expect(ofAccount ? await view() : await keyOf(by)).toMatchObject({ paused: null })
+    // What was spent in its last minutes counts still.
+    expect(await ask(by)).toBe("quota.key_paused")
+    expect(ofAccount ? await view() : await keyOf(by)).toMatchObject({ paused: { until: expect.any(String) } })
+    await minutesPass(by, 16)
+    expect([await ask(by), await ask(by)]).toEqual([200, "quota.key_paused"])
+  },
+)
 
 test("a leaked key of a sleeping owner costs at most the ceiling, until it is resumed", async () => {
   const owner = await leaked({ ceiling_micro: 10 * CALL })
