@@ -197,9 +197,12 @@ interface PrepareOptions {
 /** Throws what postgres.js throws; may stay pending where the connection is lost. */
 async function prepareSession(sql: Sql, options: PrepareOptions): Promise<ServerState> {
   const { statementTimeoutMs, lockWaitMs } = options
-  // The server would compile sums over years of records, which it thinks dear: seconds for what is read in milliseconds.
+  // The server would compile sums over years of records, which it thinks dear: seconds for what is read in milliseconds. In its own
+  // form of dates, where that is another, times would not be read, or the month as the day.
   const limited = sql
-    .unsafe(`set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}; set jit = off`)
+    .unsafe(
+      `set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}; set jit = off; set datestyle = 'ISO, YMD'`,
+    )
     .execute()
   if (options.overNetwork) for (const statement of noticeTheDead) void sql.unsafe(statement).catch(() => {})
   const state = sql.unsafe<Pick<ServerState, "pid" | "writes">[]>(askState).execute()

@@ -1,6 +1,6 @@
 /** What only a PostgreSQL server can show: backends that are killed, statements that outlive their caller. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { DatabaseUnavailable } from "../../../src/store/database.ts"
+import { DatabaseUnavailable, openDatabase } from "../../../src/store/database.ts"
 import { directConnection, openTestDatabase, type TestDatabase } from "../harness.ts"
 
 let target: TestDatabase
@@ -72,3 +72,13 @@ test("a statement that was given up is ended by the server soon after, and its l
   const [row] = await target.sql`select writes from notes where id = 'locked'`
   expect(row).toEqual({ writes: 1 })
 }, 30_000)
+
+test("times are read right from a server that writes them in another form", async () => {
+  const name = new URL(target.url).pathname.slice(1)
+  await target.sql.unsafe(`alter database "${name}" set datestyle = 'SQL, DMY'`)
+  const db = openDatabase({ url: target.url, connections: 1 })
+  const [row] = await db.run((sql) => sql<{ at: Date }[]>`select timestamptz '2026-11-05T03:04:05Z' as at`)
+  await db.close()
+  await target.sql.unsafe(`alter database "${name}" reset datestyle`)
+  expect(row?.at).toEqual(new Date("2026-11-05T03:04:05Z"))
+})
