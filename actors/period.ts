@@ -77,6 +77,8 @@ interface CalendarSettings {
   readonly running?: RunningPeriods | undefined
 }
 
+const DAY_MS = 24 * 3_600_000
+
 export class KeyCalendar {
   readonly #clock: Clock
   #terms: CalendarSettings = { timeZone: "UTC" }
@@ -109,8 +111,9 @@ export class KeyCalendar {
     const known = this.#calendar
     if (known !== undefined && now >= known.starts.daily && now < Math.min(known.dayEnds, known.monthEnds)) return known
     const next = calendarAt(now, this.#terms.timeZone, this.#terms.running)
-    // A wall clock that is set back an hour over midnight must not open a fresh budget.
-    if (known !== undefined && isBefore(next.starts, known.starts)) return known
+    // A wall clock that is set back an hour over midnight must not open a fresh budget. What one has begun that was ahead by more than
+    // a day would be spent for as long.
+    if (known !== undefined && isBefore(next.starts, known.starts) && known.starts.daily - now < DAY_MS) return known
     this.#calendar = next
     return next
   }

@@ -255,24 +255,6 @@ describe("a key's budget", () => {
     expect(usage()).toBe(micro(200n))
   })
 
-  test("that a charge has gone past is not to be spent again with what is past it when that charge is taken back", () => {
-    const { clock, reserve, settle, usage, change, book, behaviour } = key(budget(100n, "daily"))
-    const starts = startsOf(reserve("a", 40n))
-    change(budget(100n, "total"))
-    reserve("b", 90n, 90n)
-    settle("a", 40n, starts)
-    book("total", 40n)
-    const charge = settle("b", 90n)
-    book("total", 90n)
-    behaviour.receive({ type: "unsettle", charge, starts })
-    book("total", -90n)
-    clock.advance(1_000)
-    expect(usage()).toBe(micro(40n))
-    expect(reserve("c", 61n).kind).toBe("budget-exceeded")
-    expect(reserve("d", 60n).kind).toBe("reserved")
-    expect(usage()).toBe(micro(100n))
-  })
-
   test.each(["before", "after"])(
     "that is spent when a call from before its change ends has spent that too, %s it is raised",
     (booked) => {
