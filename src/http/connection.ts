@@ -86,7 +86,7 @@ const SLOW_READER_S = 255
 const STREAMS = /^text\/(?:event-stream|csv)\b/
 
 /** Files that are made while they are sent are text or JSON. */
-function isStream(headers: Headers): boolean {
+export function isStream(headers: Headers): boolean {
   const type = headers.get("content-type") ?? ""
   return STREAMS.test(type) || (type === "application/json" && headers.has("content-disposition"))
 }

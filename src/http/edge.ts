@@ -11,7 +11,7 @@ import { unreadBody } from "../gateway/read-body.ts"
 import type { Log } from "../log.ts"
 import { NotArchived } from "../store/archive-file.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
-import { type Connection, discardingBody, preflight, readableBy } from "./connection.ts"
+import { type Connection, discardingBody, isStream, preflight, readableBy } from "./connection.ts"
 import { described, field, flag, oneOf, text } from "./shapes.ts"
 
 /** The header that makes a call a dry run (dry-runs.ts). */
@@ -89,13 +89,15 @@ export function edgeHandler(app: Handler, options: EdgeOptions) {
   const methodsWithKey = methodTable(app.routes.filter(takesKey))
   const allowedMethods = (path: string) => (isThere(path) ? methodsOf(path) : undefined)
   return async (received: Request, findAddress: () => string, connection?: Connection): Promise<Response> => {
-    const request = withHost(received)
+    const isHead = received.method === "HEAD"
+    const request = isHead ? getOf(withHost(received)) : withHost(received)
     const requestId = newRequestId(options.now())
     contexts.set(request, new Context(requestId, findAddress, connection))
     let response: Response
     try {
       const asked = precheck(request)
       response = asked instanceof Failure ? failureResponse(asked, requestId) : (asked ?? (await app.fetch(request)))
+      if (isHead) response = await withoutBody(response)
     } catch (error) {
       response = failureResponse(failureOf(error, requestId, options.log), requestId)
     }
@@ -190,6 +192,21 @@ export function failureOf(error: unknown, requestId: string, log: Log): Failure 
 function withHost(request: Request): Request {
   if (request.headers.has("host") || !request.url.startsWith("/")) return request
   return new Request(`http://none.invalid${request.url}`, request)
+}
+
+/**
+ * A HEAD is answered as its GET. The framework would read the answer to its end to count its bytes: a whole file that nobody gets, and of
+ * events one that never ends, also when its client has left.
+ */
+const getOf = ({ url, headers, signal }: Request): Request => new Request(url, { headers, signal })
+
+async function withoutBody(response: Response): Promise<Response> {
+  const { status, headers, body } = response
+  const isOpen = body !== null && isStream(headers)
+  if (isOpen) await body.cancel()
+  else if (body !== null) headers.set("Content-Length", String((await response.bytes()).length))
+  // Of none Bun would say that its length is 0.
+  return new Response(isOpen ? new ReadableStream() : null, { status, headers })
 }
 
 /**

@@ -245,6 +245,18 @@ test("a reader that falls behind is hung up on", async () => {
   await server.stop(true)
 })
 
+test("HEAD is answered at once, and takes none of the account's streams", async () => {
+  const { state, events, server } = serveEvents()
+  const head = await fetch(new URL("/events", server.url), { method: "HEAD", signal: AbortSignal.timeout(5_000) })
+  expect([head.status, head.headers.get("content-type")]).toEqual([200, "text/event-stream; charset=utf-8"])
+  expect(head.headers.get("content-length")).toBeNull()
+  expect(await head.text()).toBe("")
+  await Bun.sleep(100)
+  expect(events.count({ accountId: "acc_1", personId: "acc_1" })).toBe(0)
+  expect(state.reads).toBe(0)
+  await server.stop(true)
+})
+
 test("a stream that nobody reads has not begun", () => {
   let begun = 0
   const stream = new EventStream({ first: "balance", begun: () => begun++, ended: () => {} })

@@ -200,3 +200,19 @@ test.each(Object.entries(controllers))(
     for (const each of [...sent.slice(1), next, other]) await each.body?.cancel()
   },
 )
+
+test("HEAD of a file without an end is answered at once, and takes no place", async () => {
+  const handle = edgeHandler(new Elysia().use(edge).use(controllers["/usage/export.csv"]()), {
+    log: createLog("error", () => {}),
+    now: Date.now,
+  })
+  const ask = (method: string) =>
+    handle(new Request("http://gateway/usage/export.csv", { method, headers: { "x-who": "acc_1" } }), () => "")
+  for (let each = 0; each < 5; each++) {
+    const head = await ask("HEAD")
+    expect([head.status, head.headers.get("content-type")]).toEqual([200, "text/csv; charset=utf-8"])
+  }
+  const file = await ask("GET")
+  expect(file.status).toBe(200)
+  await file.body?.cancel()
+})
