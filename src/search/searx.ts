@@ -77,9 +77,10 @@ async function boundedText(response: Response): Promise<string | undefined> {
 
 function readResults(found: readonly Json[], domains: Domains): SearchResult[] {
   const byUrl = new Map<string, SearchResult>()
+  const isPermitted = permits(domains)
   for (const item of found) {
     const result = isObject(item) ? readResult(item) : undefined
-    if (result === undefined || byUrl.has(result.url) || !permits(domains, result.url)) continue
+    if (result === undefined || byUrl.has(result.url) || !isPermitted(result.url)) continue
     byUrl.set(result.url, result)
     if (byUrl.size === MAX_RESULTS) break
   }
@@ -112,21 +113,34 @@ interface Domains {
   readonly blocked: readonly string[]
 }
 
-/** `url` has been parsed before. */
-export function permits({ allowed, blocked }: Domains, url: string): boolean {
-  const { hostname, pathname } = new URL(url)
-  const within = (domain: string): boolean => {
-    const [host, path] = splitDomain(domain)
-    if (hostname !== host && !hostname.endsWith(`.${host}`)) return false
-    return path === "" || pathname === path || pathname.startsWith(`${path}/`)
+/** Whether an address may be found that has been parsed before. Domains are read once: a search finds thousands of addresses. */
+export function permits({ allowed, blocked }: Domains): (url: string) => boolean {
+  const permitted = allowed?.map(splitDomain)
+  const barred = blocked.map(splitDomain)
+  return (url) => {
+    const { hostname, pathname } = new URL(url)
+    const within = ({ host, path }: Site): boolean => {
+      if (hostname !== host && !hostname.endsWith(`.${host}`)) return false
+      return path === "" || pathname === path || pathname.startsWith(`${path}/`)
+    }
+    return (permitted === undefined || permitted.some(within)) && !barred.some(within)
   }
-  return (allowed === undefined || allowed.some(within)) && !blocked.some(within)
+}
+
+interface Site {
+  readonly host: string
+  /** Without a slash at its end; empty for all of the host. */
+  readonly path: string
 }
 
 /** `Example.com/blog/` is the host `example.com` and the path `/blog`; a scheme in front is what many write. */
-function splitDomain(domain: string): [host: string, path: string] {
+function splitDomain(domain: string): Site {
   const bare = domain.trim().replace(/^https?:\/\//i, "")
   const slash = bare.indexOf("/")
-  const host = (slash < 0 ? bare : bare.slice(0, slash)).toLowerCase()
-  return [host, slash < 0 ? "" : bare.slice(slash).replace(/[/*]+$/, "")]
+  if (slash < 0) return { host: bare.toLowerCase(), path: "" }
+  let end = bare.length
+  while (end > slash && PATH_ENDS.has(bare.charAt(end - 1))) end--
+  return { host: bare.slice(0, slash).toLowerCase(), path: bare.slice(slash, end) }
 }
+
+const PATH_ENDS: ReadonlySet<string> = new Set("/*")

@@ -174,6 +174,8 @@ describe("what a web search may not ask for", () => {
     ["no searches", { tools: [{ ...tool, max_uses: 0 }] }],
     ["domains that are no list", { tools: [{ ...tool, allowed_domains: "a.b" }] }],
     ["both lists of domains", { tools: [{ ...tool, allowed_domains: ["a.b"], blocked_domains: ["c.d"] }] }],
+    ["too many domains", { tools: [{ ...tool, allowed_domains: Array.from({ length: 1_001 }, () => "a.b") }] }],
+    ["a domain that is too long", { tools: [{ ...tool, blocked_domains: [`a.b/${"/".repeat(2_000)}`] }] }],
   ] as const)("%s: request.invalid_request", async (_, more) => {
     await expectFailure(await ask(more), 400, "request.invalid_request")
   })

@@ -87,7 +87,7 @@ describe("a search", () => {
   })
 })
 
-const within = (domain: string, url: string) => permits({ allowed: [domain], blocked: [] }, url)
+const within = (domain: string, url: string) => permits({ allowed: [domain], blocked: [] })(url)
 
 describe("a domain", () => {
   test.each([
@@ -101,7 +101,20 @@ describe("a domain", () => {
     ["example.com/blog", "https://example.com/blog/post", true],
     ["example.com/blog/*", "https://example.com/blog/post", true],
     ["example.com/blog", "https://example.com/blogs", false],
+    ["example.com/*", "https://example.com/blog", true],
+    ["example.com/a//*", "https://example.com/a/b", true],
+    ["*", "https://example.com/", false],
   ] as const)("%s and the address %s: %p", (domain, url, permitted) => {
     expect(within(domain, url)).toBe(permitted)
   })
+})
+
+test("a domain of slashes, or many of them, takes no time", async () => {
+  const results = Array.from({ length: 50 }, (_, page) => ({ ...kyoto, url: `https://other.example/${page}` }))
+  server.answer = () => pages(...results)
+  const begun = performance.now()
+  const slashes = `example.com/${"/".repeat(20_000)}x`
+  for (const domains of [[slashes], Array.from({ length: 1_000 }, (_, at) => `site${at}.example/${"/".repeat(100)}`)])
+    expect(await searx(asker)("kyoto", { allowed: domains, blocked: [] }, going)).toEqual([])
+  expect(performance.now() - begun).toBeLessThan(2_000)
 })

@@ -36,6 +36,10 @@ export function readWebSearch(body: JsonObject, blocks: readonly JsonObject[]): 
   }
 }
 
+/** Each is compared with each address that a search finds, and none of these is longer than the second. */
+const MAX_DOMAINS = 1_000
+const LONGEST_DOMAIN = 2_000
+
 /** An empty list says nothing, like an absent one. */
 function readDomains(tool: JsonObject, field: string): string[] | undefined | Failure {
   const value = tool[field]
@@ -44,6 +48,8 @@ function readDomains(tool: JsonObject, field: string): string[] | undefined | Fa
   const domains = items.filter((domain): domain is string => typeof domain === "string" && domain !== "")
   if (!Array.isArray(value) || domains.length < items.length)
     return misshapen(`'${field}' is ${shown(value)}; it must be an array of domains.`)
+  if (domains.length > MAX_DOMAINS || domains.some(({ length }) => length > LONGEST_DOMAIN))
+    return misshapen(`'${field}' must be at most ${MAX_DOMAINS} domains of at most ${LONGEST_DOMAIN} characters.`)
   return domains.length === 0 ? undefined : domains
 }
 
