@@ -7,8 +7,9 @@
  * goes to what was judged, so that a second answer of the name server changes nothing. No redirect is followed, no word of the
  * answer is read, and all of it takes ten seconds at most.
  */
-import { lookup } from "node:dns/promises"
+import { Resolver } from "node:dns/promises"
 import { request } from "node:https"
+import { networkInterfaces } from "node:os"
 import ipaddr from "ipaddr.js"
 import { Webhook } from "standardwebhooks"
 import type { Log } from "../log.ts"
@@ -160,10 +161,31 @@ export interface WebhookNetwork {
 }
 
 const internet: WebhookNetwork = {
-  resolve: async (host) => (await lookup(host, { all: true, verbatim: true })).map(({ address }) => address),
+  resolve: addressesOf,
   isAllowed: isPublic,
   timeoutMs: 10_000,
 }
+
+/** Of one question to one name server, in milliseconds: asked twice, both are over before the delivery is. */
+const NAME_MS = 2_000
+
+/**
+ * Of both families, the one first by which this machine is on a network. Name servers are asked without a thread of the system's: its
+ * look-up holds one for as long as a customer's name server says nothing, and has the few that passwords, files and the names of
+ * backends need too. `nameServers`: others than the machine's.
+ */
+export async function addressesOf(host: string, nameServers?: readonly string[]): Promise<string[]> {
+  const resolver = new Resolver({ timeout: NAME_MS, tries: 2 })
+  if (nameServers !== undefined) resolver.setServers(nameServers)
+  const answers = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+  const [of4 = [], of6 = []] = answers.map((answer) => (answer.status === "fulfilled" ? answer.value : []))
+  return isOnIpv4() ? [...of4, ...of6] : [...of6, ...of4]
+}
+
+const isOnIpv4 = (): boolean =>
+  Object.values(networkInterfaces()).some((addresses) =>
+    addresses?.some(({ family, internal }) => family === "IPv4" && !internal),
+  )
 
 const PORTS = new Set(["", "443", "8443"])
 const LONGEST_URL = 2_000

@@ -1,7 +1,7 @@
 /** An event posted to an address that a customer named, who may mean ill. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
-import { isPublic, post, urlProblem } from "../../src/accounts/deliveries.ts"
+import { addressesOf, isPublic, post, urlProblem } from "../../src/accounts/deliveries.ts"
 import { HOST, PUBLIC, startReceiver } from "./receiver.ts"
 
 let receiver: Awaited<ReturnType<typeof startReceiver>>
@@ -127,4 +127,47 @@ test("who hangs, drips or never ends takes no longer than the others", async () 
 test("a head without end is none", async () => {
   receiver.answer(({ socket }) => void socket.write(`HTTP/1.1 200 OK\r\nx-a: ${"b".repeat(200_000)}\r\n\r\n`))
   expect(typeof (await send())).toBe("string")
+})
+
+/** A name server with what it was asked, by kind of record (A is 1, AAAA is 28); it answers what `records` has of that kind. */
+async function nameServer(records: Readonly<Record<number, readonly number[]>>) {
+  const asked: number[] = []
+  const socket = await Bun.udpSocket({
+    hostname: "127.0.0.1",
+    socket: {
+      data(self, question, port, address) {
+        const name = question.subarray(12, question.indexOf(0, 12) + 1)
+        const kind = question.readUInt16BE(12 + name.length)
+        asked.push(kind)
+        const data = records[kind]
+        if (data === undefined) return
+        const head = [question[0] ?? 0, question[1] ?? 0, 0x81, 0x80, 0, 1, 0, 1, 0, 0, 0, 0]
+        const record = [0xc0, 12, 0, kind, 0, 1, 0, 0, 0, 5, 0, data.length, ...data]
+        self.send(Buffer.from([...head, ...name, 0, kind, 0, 1, ...record]), port, address)
+      },
+    },
+  })
+  return { address: `127.0.0.1:${socket.port}`, asked, [Symbol.dispose]: () => socket.close() }
+}
+
+test("a name's addresses are those of both families", async () => {
+  using server = await nameServer({
+    1: [8, 8, 8, 8],
+    28: [0x26, 6, 0x47, 0, ...Array.from({ length: 11 }, () => 0), 1],
+  })
+  const found = await addressesOf("hook.example.com", [server.address])
+  expect(found.toSorted()).toEqual(["2606:4700::1", "8.8.8.8"])
+  expect(new Set(server.asked)).toEqual(new Set([1, 28]))
+})
+
+test("names of which no server says anything hold nobody up who needs a thread", async () => {
+  using server = await nameServer({})
+  const names = Array.from({ length: 32 }, (_, at) => `hook${at}.example.com`)
+  const looking = Promise.all(names.map((name) => addressesOf(name, [server.address])))
+  while (server.asked.length < 2 * names.length) await Bun.sleep(5)
+  const begun = performance.now()
+  await Bun.password.hash("a password", { algorithm: "argon2id", memoryCost: 64, timeCost: 1 })
+  await Bun.file(import.meta.path).text()
+  expect(performance.now() - begun).toBeLessThan(1_000)
+  expect((await looking).flat()).toEqual([])
 })
