@@ -104,7 +104,7 @@ interface RateDialogProps {
 
 function RateDialog({ currencies, onClose }: RateDialogProps) {
   const text = useProfitText()
-  const { jump } = useJumpText()
+  const { reading, check, first, confirm } = useCheckText()
   const format = useFormat()
   const { language } = useLanguage()
   const missing = currencies.find(({ needed, current }) => needed && current === null)
@@ -125,7 +125,9 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
   const micro = parseRupiah(values.rupiah, language)
   const isRate = micro !== undefined && micro > 0n
   const last = currencies.find((one) => one.currency === currency)?.rates[0]
-  const isJump = isRate && last !== undefined && isLarge(microOf(last.rupiah), micro)
+  // Of the first rate of a currency nothing tells whether it is off by a thousand: 16.000 is sixteen in English.
+  const isUnsure = isCurrency && isRate && (last === undefined || isLarge(microOf(last.rupiah), micro))
+  const read = isCurrency && isRate ? reading(currency, format.rupiah(micro, "exact")) : undefined
   return (
     <FormDialog
       title={text.rateTitle}
@@ -134,8 +136,8 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
       error={action.error}
       onSubmit={() => {
         send()
-        if (!isCurrency || !isRate || (isJump && !values.confirmed)) return
-        action.mutate({ currency, rupiah: decimalOf(micro), ...(isJump && { confirm_jump: true }) })
+        if (!isCurrency || !isRate || (isUnsure && !values.confirmed)) return
+        action.mutate({ currency, rupiah: decimalOf(micro), ...(isUnsure && { confirm_jump: true }) })
       }}
       onClose={onClose}
     >
@@ -146,7 +148,7 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
         spellCheck={false}
         error={sent && !isCurrency ? text.currencyWrong : undefined}
         value={values.currency}
-        // Of another currency or amount the jump is another one.
+        // Another currency or amount is to be checked anew.
         onChange={({ target }) => set({ currency: target.value, confirmed: false })}
       />
       <TextField
@@ -155,24 +157,25 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
         inputMode="decimal"
         autoComplete="off"
         data-autofocus
+        hint={read}
         error={
           sent && !isRate
             ? text.rupiahWrong
-            : sent && isJump && !values.confirmed
-              ? jump(format.rupiah(microOf(last.rupiah), "exact"))
+            : sent && isUnsure && !values.confirmed
+              ? `${read} ${last === undefined ? first(currency) : check(format.rupiah(microOf(last.rupiah), "exact"))}`
               : undefined
         }
         value={values.rupiah}
         onChange={({ target }) => set({ rupiah: target.value, confirmed: false })}
       />
-      {isJump && (
+      {isUnsure && (
         <label className="check">
           <input
             type="checkbox"
             checked={values.confirmed}
             onChange={({ target }) => set({ confirmed: target.checked })}
           />
-          {text.confirm}
+          {confirm(currency, format.rupiah(micro, "exact"))}
         </label>
       )}
       <p className="operator-hint">{text.rateNow}</p>
@@ -194,9 +197,19 @@ function decimalOf(micro: bigint): string {
   return `${digits.slice(0, -6)}.${digits.slice(-6)}`
 }
 
-const useJumpText = texts({
+const useCheckText = texts({
   id: {
-    jump: (last: string) => `Kurs terakhir ${last}. Periksa angkanya, dan centang di bawah ini jika memang benar.`,
+    reading: (currency: string, rupiah: string) => `Akan disimpan: 1 ${currency} = ${rupiah}.`,
+    check: (last: string) => `Kurs terakhir ${last}. Periksa angkanya, dan centang di bawah ini jika memang benar.`,
+    first: (currency: string) =>
+      `Ini kurs pertama ${currency}. Periksa angkanya, dan centang di bawah ini jika memang benar.`,
+    confirm: (currency: string, rupiah: string) => `Ya, 1 ${currency} memang ${rupiah}.`,
   },
-  en: { jump: (last: string) => `The last rate is ${last}. Check the figure, and tick below if it is meant.` },
+  en: {
+    reading: (currency: string, rupiah: string) => `To be saved: 1 ${currency} = ${rupiah}.`,
+    check: (last: string) => `The last rate is ${last}. Check the figure, and tick below if it is meant.`,
+    first: (currency: string) =>
+      `It is the first rate of ${currency}. Check the figure, and tick below if it is meant.`,
+    confirm: (currency: string, rupiah: string) => `Yes, 1 ${currency} is ${rupiah}.`,
+  },
 })
