@@ -281,3 +281,14 @@ test("a rate that is being written stays while the sums cannot be had, and are a
   await Bun.sleep(500)
   expect(await page.getByLabel("Currency").inputValue()).toBe("EUR")
 })
+
+test("one record of which the cost is not known is told in the singular", async () => {
+  await using visit = await world.visit({ person: world.operator })
+  await visit.page.route(/\/operator\/profit\?/, async (route) => {
+    const response = await route.fetch()
+    const profit = (await response.json()) as { total: object }
+    await route.fulfill({ response, json: { ...profit, total: { ...profit.total, unknown_cost: 1 } } })
+  })
+  await visit.open("/operator/profit")
+  await visit.page.getByText("The cost of 1 record is not known, and not counted").waitFor()
+})

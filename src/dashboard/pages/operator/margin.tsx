@@ -224,12 +224,13 @@ export const useProfitText = texts({
     margin: "Margin",
     calls: (count: string, one: boolean) => `${count} ${one ? "call" : "calls"}`,
     estimated: (amount: string) => `${amount} of it estimated`,
-    unknownNote: (count: string) => `The cost of ${count} records is not known, and not counted`,
+    unknownNote: (count: string) =>
+      `The cost of ${count} ${count === "1" ? "record" : "records"} is not known, and not counted`,
     unknownShort: (count: string) => `${count} not known`,
     ofRevenue: (share: string) => `${share} of revenue`,
     atMost: "at most: some costs are not known",
     underCost: "Sold under cost",
-    underNote: (amount: string) => `calls; ${amount} short in all`,
+    underNote: (amount: string) => `of the calls; ${amount} short in all`,
     underHint: "The price of these models is under what their backends bill. Raise the price, or change the backend.",
     division: "Breakdown",
     groupBy: "By",
@@ -274,10 +275,12 @@ export const useProfitText = texts({
     missing: "None yet",
     noRates: "No costs in a foreign currency yet",
     coming: (rupiah: string) => `${rupiah} in a moment`,
-    mix: (days: string, calls: string) => `Tried on ${calls} real calls of the last ${days} days`,
+    mix: (days: string, calls: string) =>
+      `Tried on ${calls} real ${calls === "1" ? "call" : "calls"} of the last ${days} days`,
     mixNone: (days: string) => `There was no call in the last ${days} days to try this price on.`,
     mixUnknown: "What this model costs is not known, so there is no margin to show.",
-    mixPart: (count: string) => `The cost of ${count} calls is not known; the margin cannot be told exactly.`,
+    mixPart: (count: string) =>
+      `The cost of ${count} ${count === "1" ? "call" : "calls"} is not known; the margin cannot be told exactly.`,
     mixColumns: { now: "As it was", next: "At this price" },
     customers: (count: string, one: boolean, days: string) =>
       `${count} ${one ? "customer" : "customers"} used this model in the last ${days} days.`,

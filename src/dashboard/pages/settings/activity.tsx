@@ -206,7 +206,7 @@ const useActivityText = texts({
       gateway: "Loket",
       token: "A management token",
     },
-    more: (count: string) => `and ${count} more times that day`,
+    more: (count: string) => `and ${count} more ${count === "1" ? "time" : "times"} that day`,
     changed: (names: string) => `Changed: ${names}`,
     until: (time: string) => `until ${time}`,
     none: "No history yet.",

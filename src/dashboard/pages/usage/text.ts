@@ -143,7 +143,7 @@ export const useUsageText = texts({
     ok: "OK",
     failedSeries: "Failed",
     buckets: { input: "Input", output: "Output", cacheRead: "Cache read", cacheWrite: "Cache write" },
-    others: (count: string) => `${count} others`,
+    others: (count: string) => `${count} ${count === "1" ? "other" : "others"}`,
     total: "Total",
     before: "Period before",
     nothing: "No calls in this range",
