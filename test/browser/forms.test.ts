@@ -161,3 +161,18 @@ test("what a dialog's form refuses takes the focus, so that it is in sight and r
   await eventually(async () => expect(await limit.evaluate((field) => field === document.activeElement)).toBe(true))
   expect(await limit.getAttribute("aria-invalid")).toBe("true")
 })
+
+test("an amount that the page's other language makes a thousand times as much of is told as it is read", async () => {
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Create key" }).click()
+  const limit = page.getByRole("dialog").getByRole("textbox", { name: /^Spending limit/ })
+  await limit.fill("500.000")
+  await page.getByText("Read as Rp\u00A0500: a point separates decimals, a comma thousands.").waitFor()
+  await limit.fill("500,000")
+  await eventually(async () => expect(await page.getByText("Read as").count()).toBe(0))
+  await visit.open("/settings")
+  await page.getByLabel("At most within 10 minutes").fill("50.000")
+  await page.getByText("Read as Rp\u00A050:").waitFor()
+})

@@ -4,6 +4,8 @@
 import { Switch as BaseSwitch } from "@base-ui/react/switch"
 import { CircleAlert, Eye, EyeOff } from "lucide-react"
 import { type ComponentProps, type FormEvent, type ReactNode, type SelectHTMLAttributes, useId, useState } from "react"
+import { smallReading } from "../i18n/figures.ts"
+import { useFormat, useLanguage } from "../i18n/language.tsx"
 import { Button, IconButton } from "./button.tsx"
 import { useComponentText } from "./text.ts"
 
@@ -59,6 +61,14 @@ function useFault(): (input: HTMLInputElement) => string {
   }
 }
 
+/** In the place of an amount's hint where the amount may be meant a thousand times as large; undefined where nothing is doubtful. */
+function useReading(amount: unknown): string | undefined {
+  const [text, format] = [useComponentText(), useFormat()]
+  const { language } = useLanguage()
+  const read = typeof amount === "string" ? smallReading(amount, language) : undefined
+  return read === undefined ? undefined : text.readAs(format.rupiah(read, "exact"))
+}
+
 /**
  * `before` and `after` stand inside the frame: "Rp", a unit, a button. A form without `noValidate` is not sent while a field that is
  * `required`, or of a type, is wrong; the field says why.
@@ -75,6 +85,7 @@ export function TextField({
 }: FieldLook & InputProps & { readonly before?: ReactNode; readonly after?: ReactNode }) {
   const faultOf = useFault()
   const [fault, setFault] = useState<string>()
+  const reading = useReading(before === "Rp" ? input.value : undefined)
   const refused = (event: FormEvent<HTMLInputElement>) => {
     const { currentTarget: field } = event
     event.preventDefault()
@@ -82,7 +93,7 @@ export function TextField({
     if (field.form?.querySelector("input:invalid") === field) field.focus()
   }
   return (
-    <Field label={label} hint={hint} error={fault ?? error} {...(optional && { optional })}>
+    <Field label={label} hint={reading ?? hint} error={fault ?? error} {...(optional && { optional })}>
       {(attributes) => (
         <span className="input">
           {before !== undefined && <span className="input-affix">{before}</span>}

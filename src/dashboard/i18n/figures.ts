@@ -69,6 +69,13 @@ export function parseRupiah(text: string, language: Language): bigint | undefine
   return whole === undefined ? undefined : BigInt(whole.replaceAll(/\D/g, "") + fraction.padEnd(MICRO_DIGITS, "0"))
 }
 
+/** What a typed amount is read as, where the page's other language makes a thousand times as much of it: `50.000` is fifty in English. */
+export function smallReading(text: string, language: Language): bigint | undefined {
+  const read = parseRupiah(text, language)
+  const other = parseRupiah(text, language === "id" ? "en" : "id")
+  return read !== undefined && other !== undefined && read < other ? read : undefined
+}
+
 /** A typed whole number of at most 15 digits; undefined when it is not one. */
 export function parseWhole(text: string, language: Language): number | undefined {
   const [, whole, fraction] = AMOUNTS[language].exec(text.replaceAll(/\s/g, "")) ?? []
