@@ -280,3 +280,13 @@ export function isBeingWritten(): boolean {
   for (const field of written) if (!field.isConnected) written.delete(field)
   return [...written].some(({ value }) => value !== "")
 }
+
+/** As a download. */
+export function save(file: Blob, name: string): void {
+  const link = document.createElement("a")
+  link.href = URL.createObjectURL(file)
+  link.download = name
+  link.click()
+  // The download has started by then.
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
+}

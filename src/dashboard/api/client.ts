@@ -105,13 +105,15 @@ type Data<A> = A extends { readonly error: null; readonly data: infer T } ? T : 
 
 /** The data that a call of the client returns. Throws an ApiFailure, as queries and mutations expect it. */
 export async function unwrap<A extends Answered>(call: Promise<A>): Promise<Data<A>> {
-  const { data, error, status, response } = await call.catch(() => {
-    throw new ApiFailure(undefined, 0)
-  })
+  const { data, error, status, response } = await call.catch(unreached)
   if (error === null) return data as Data<A>
   // A request that could not be sent has no response, and a status that the client makes up.
   if (response === undefined) throw new ApiFailure(undefined, 0)
   throw new ApiFailure(errorBody(error.value), status, retryAfterS(response))
+}
+
+function unreached(): never {
+  throw new ApiFailure(undefined, 0)
 }
 
 /** An error body. The codes of errors inside a stream are shorter. */
@@ -203,4 +205,12 @@ function meant(input: string, init: RequestInit = {}): RequestInit {
   const headers = new Headers(init.headers)
   headers.set("X-Account-Id", shown)
   return { ...init, headers }
+}
+
+/** A file, and the name that the server gives it. It is whole, or an `ApiFailure`. */
+export async function fileAt(path: string): Promise<{ readonly content: Blob; readonly name: string }> {
+  const response = await send(path, meant(path)).catch(unreached)
+  if (!response.ok) throw await failureOf(response)
+  const [, name = ""] = /filename="([^"]+)"/.exec(response.headers.get("content-disposition") ?? "") ?? []
+  return { content: await response.blob().catch(unreached), name }
 }

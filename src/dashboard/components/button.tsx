@@ -2,18 +2,17 @@
 import { Check, Copy, LoaderCircle, X } from "lucide-react"
 import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useState } from "react"
 import { Link } from "wouter"
-import { useLanguage } from "../i18n/language.tsx"
 import { useComponentText } from "./text.ts"
 
 type ButtonKind = "primary" | "secondary" | "quiet" | "danger"
 
-interface Look {
+export interface Look {
   readonly kind?: ButtonKind
   readonly size?: "small" | "medium"
   readonly icon?: ReactNode
 }
 
-const classOf = ({ kind = "secondary", size = "medium" }: Look, extra = "") =>
+export const classOf = ({ kind = "secondary", size = "medium" }: Look, extra = "") =>
   `button button-${kind} button-${size} ${extra}`.trimEnd()
 
 type ButtonProps = Look & { readonly busy?: boolean; readonly atEnd?: boolean } & ComponentProps<"button">
@@ -51,26 +50,6 @@ export function IconButton({ label, children, className, ...rest }: { readonly l
     >
       {children}
     </Button>
-  )
-}
-
-interface DownloadLinkProps extends Look {
-  /** A path of this server. */
-  readonly href: string
-  readonly children: ReactNode
-}
-
-/** A link to a file that the server writes while it sends it. */
-export function DownloadLink({ href, children, icon, ...look }: DownloadLinkProps) {
-  const { language } = useLanguage()
-  // Numbers in a CSV file are written as on the page.
-  const address =
-    language === "id" && /\.csv(?:\?|$)/.test(href) ? `${href}${href.includes("?") ? "&" : "?"}lang=id` : href
-  return (
-    <a href={address} className={classOf(look)} download>
-      {icon}
-      {children}
-    </a>
   )
 }
 

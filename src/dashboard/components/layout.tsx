@@ -1,7 +1,13 @@
 /** What a page is laid out with: its head, cards, tabs, single figures, facts, and blocks of code. */
 import { Tabs as BaseTabs } from "@base-ui/react/tabs"
 import { type ReactNode, useId } from "react"
-import { CopyButton } from "./button.tsx"
+import { ApiFailure, fileAt } from "../api/client.ts"
+import { save } from "../api/browser.ts"
+import { useChange } from "../api/queries.ts"
+import { useFormat, useLanguage } from "../i18n/language.tsx"
+import { classOf, CopyButton, type Look, Spinner } from "./button.tsx"
+import { useToasts } from "./feedback.tsx"
+import { indonesianFor, useComponentText } from "./text.ts"
 
 interface PageProps {
   readonly title: string
@@ -141,3 +147,58 @@ export const Tabs = ({ label, tabs, first, upright = false }: TabsProps) => (
     ))}
   </BaseTabs.Root>
 )
+
+interface DownloadLinkProps extends Look {
+  /** A path of this server. */
+  readonly href: string
+  readonly children: ReactNode
+}
+
+/**
+ * A link to a file. The page fetches it by itself: a browser's download would be of the account that another tab has chosen
+ * meanwhile, and would not say why there is none. With a key held, as for a new tab, it is the browser's.
+ */
+export function DownloadLink({ href, children, icon, ...look }: DownloadLinkProps) {
+  const text = useComponentText()
+  const toasts = useToasts()
+  const wordsOf = useFailureWords()
+  const { language } = useLanguage()
+  // Numbers in a CSV file are written as on the page.
+  const address =
+    language === "id" && /\.csv(?:\?|$)/.test(href) ? `${href}${href.includes("?") ? "&" : "?"}lang=id` : href
+  const { mutate, isPending } = useChange({
+    mutationFn: fileAt,
+    onSuccess: ({ content, name }) => save(content, name),
+    onError: (error) => toasts.failed(text.noFile(wordsOf(error))),
+  })
+  return (
+    <a
+      href={address}
+      className={classOf(look)}
+      download
+      aria-busy={isPending || undefined}
+      onClick={(event) => {
+        if (event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return
+        event.preventDefault()
+        mutate(address)
+      }}
+    >
+      {isPending ? <Spinner /> : icon}
+      {children}
+    </a>
+  )
+}
+
+/** A failure in one line. */
+function useFailureWords(): (error: Error) => string {
+  const text = useComponentText()
+  const format = useFormat()
+  const { language } = useLanguage()
+  return (error) => {
+    if (!(error instanceof ApiFailure)) return text.unexpected
+    const { body, status, retryAfterS: waitS } = error
+    const translated = language === "id" && body !== undefined ? indonesianFor(body.code) : undefined
+    const words = translated ?? body?.error ?? (status === 0 ? text.unreachable : text.unavailable)
+    return waitS === undefined ? words : `${words} ${text.waitSeconds(format.number(waitS))}`
+  }
+}

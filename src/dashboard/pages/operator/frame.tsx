@@ -12,9 +12,9 @@ import {
   useState,
 } from "react"
 import { Link, useLocation, useSearchParams } from "wouter"
-import { Button, DownloadLink, IconButton } from "../../components/button.tsx"
+import { Button, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
-import { Page } from "../../components/layout.tsx"
+import { DownloadLink, Page } from "../../components/layout.tsx"
 import { useToday } from "../../i18n/language.tsx"
 import { dayCount, type Days, daysIn, lastDays, later } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"

@@ -2,9 +2,8 @@
 import { useInfiniteQuery } from "@tanstack/react-query"
 import { Download } from "lucide-react"
 import { api, unwrap } from "../../api/client.ts"
-import { DownloadLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
-import { Card } from "../../components/layout.tsx"
+import { Card, DownloadLink } from "../../components/layout.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { deviceOf } from "../../api/browser.ts"
 

@@ -1,6 +1,7 @@
 /** Cards with a form that takes the account's password: another e-mail address, and a file of all that is known of the account. */
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, type ReactNode, useState } from "react"
+import { save } from "../../api/browser.ts"
 import { aboutQuery, accountQuery, useChange } from "../../api/queries.ts"
 import { api, ApiFailure, unwrap } from "../../api/client.ts"
 import { Button } from "../../components/button.tsx"
@@ -158,15 +159,6 @@ export function DataExport() {
       change={change}
     />
   )
-}
-
-function save(file: Blob, name: string): void {
-  const link = document.createElement("a")
-  link.href = URL.createObjectURL(file)
-  link.download = name
-  link.click()
-  // The download has started by then.
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
 const useExportText = texts({

@@ -2,6 +2,7 @@
 import { useQueryClient } from "@tanstack/react-query"
 import { Copy, Download, ExternalLink } from "lucide-react"
 import { useEffect, useState } from "react"
+import { save } from "../../api/browser.ts"
 import { useChange } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
@@ -150,15 +151,6 @@ async function qrPng(svg: string): Promise<Blob> {
   return await new Promise((resolve, reject) => {
     canvas.toBlob((blob) => (blob === null ? reject(new Error("no picture")) : resolve(blob)), "image/png")
   })
-}
-
-function save(file: Blob, name: string): void {
-  const link = document.createElement("a")
-  link.href = URL.createObjectURL(file)
-  link.download = name
-  link.click()
-  // The download has started by then.
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000)
 }
 
 /** "I have paid": the payment provider is asked at once, and its answer is shown. Nothing for whose role does not pay. */
