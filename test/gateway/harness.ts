@@ -233,7 +233,8 @@ async function startHere(
     // What it keeps on disk is read by whoever starts on the same directory.
     DATA_DIR: dataDir,
     // The embedded database has one session: each connection more is only another that parses and plans the same statements.
-    DATABASE_CONNECTIONS: onPostgres ? "10" : "2",
+    // Behind a proxy that holds statements back the others need connections too.
+    DATABASE_CONNECTIONS: onPostgres || options.databaseUrl !== undefined ? "10" : "2",
     DATABASE_URL: (await options.databaseUrl?.(database.url)) ?? database.url,
     PAYMENT_SIMULATED_SECRET: PAYMENT_SECRET,
     // Its own tests ask for it.
