@@ -8,7 +8,7 @@ let person: Person
 let key: string
 
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { METRICS_PORT: "0" } })
+  gateway = await startTestGateway({ env: { METRICS_PORT: "0", DATABASE_CONNECTIONS: "10" } })
   person = await gateway.person(100_000)
   key = (await gateway.key(person)).key
 })
