@@ -112,13 +112,17 @@ interface SeedFiles {
 export async function readSeedFiles(
   config: Pick<Config, "CATALOGUE_FILE" | "PROVIDERS_FILE">,
 ): Promise<(SeedFiles & { readonly passedOver: readonly string[] }) | string[]> {
+  const describe = (problem: CatalogueProblem) => {
+    const variable = (["CATALOGUE_FILE", "PROVIDERS_FILE"] as const).find((name) => config[name] === problem.file)
+    return variable === undefined ? describeProblem(problem) : `${variable}: ${describeProblem(problem)}`
+  }
   const catalogueFile = await readCatalogueFile(config.CATALOGUE_FILE)
   const providersFile = await readProvidersFile(config.PROVIDERS_FILE)
   const problems = [catalogueFile, providersFile].flatMap((file) => (isProblems(file) ? file : []))
-  if (isProblems(catalogueFile) || isProblems(providersFile)) return problems.map(describeProblem)
+  if (isProblems(catalogueFile) || isProblems(providersFile)) return problems.map(describe)
   const mismatched = providerProblems(config.CATALOGUE_FILE ?? "seeds/catalogue.json", catalogueFile, providersFile)
-  if (mismatched.length > 0) return mismatched.map(describeProblem)
-  const passedOver = [...catalogueFile.passedOver, ...providersFile.passedOver].map(describeProblem)
+  if (mismatched.length > 0) return mismatched.map(describe)
+  const passedOver = [...catalogueFile.passedOver, ...providersFile.passedOver].map(describe)
   return { catalogueFile, providers: providersFile.providers, passedOver }
 }
 

@@ -80,13 +80,12 @@ describe(covers("9.start"), () => {
     expect(exitCode).toBe(2)
     expect(err).toStartWith("error: unknown command 'run'")
   })
-  test("a catalogue file that is not there is told by its name", async () => {
-    const { exitCode, err } = await run("start", {
-      CATALOGUE_FILE: "/nowhere/catalogue.json",
-      FIRST_PROVIDER_API_KEY: "k",
-    })
-    expect(exitCode).toBe(1)
-    expect(err).toContain("/nowhere/catalogue.json")
-    expect(err).not.toContain("    at ")
+  test("a seed file that is not there is told by its variable and its name", async () => {
+    for (const variable of ["CATALOGUE_FILE", "PROVIDERS_FILE"]) {
+      const { exitCode, err } = await run("start", { [variable]: "/nowhere/file.json", FIRST_PROVIDER_API_KEY: "k" })
+      expect(exitCode).toBe(1)
+      expect(err).toContain(`${variable}: /nowhere/file.json: found no such file; allowed: a JSON file`)
+      expect(err).not.toContain("    at ")
+    }
   })
 })
