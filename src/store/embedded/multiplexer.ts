@@ -38,7 +38,12 @@ export async function listen(
         socket.data = new Client(socket)
       },
       data: ({ data: client }, bytes) => {
-        for (const unit of client.receive(bytes)) turns.take(client, unit)
+        try {
+          for (const unit of client.receive(bytes)) turns.take(client, unit)
+        } catch (error) {
+          // Thrown on, it would be taken for an error of the socket, and the client would wait for ever.
+          onFailure(error)
+        }
       },
       drain: ({ data: client }) => client.drained(),
       close: ({ data: client }) => turns.leave(client),
