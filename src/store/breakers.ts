@@ -8,6 +8,7 @@ import { largestMicro, micro, type Micro, smaller } from "../../actors/money/mic
 import { type KeyName, type OwnedKey, type OwnedKeyRow, toOwnedKey } from "./account-settings.ts"
 import { returnBudget } from "./budget-leases.ts"
 import type { Database, Sql } from "./database.ts"
+import { isAhead } from "./sql.ts"
 
 export interface Breaker {
   /** Within ten minutes. Undefined for none. */
@@ -120,8 +121,6 @@ async function keysOf(database: Database, accountId: string, keyId?: string): Pr
 /** Unless its pause ends by itself and was begun by a clock of the database that has been set back since. */
 export const isPaused = (sql: Sql, of: "accounts" | "a" | "k") =>
   sql`(${sql(of)}.paused_at is not null and (${sql(of)}.paused_until is null or not ${isAhead(sql, sql`${sql(of)}.paused_at`)}))`
-
-const isAhead = (sql: Sql, at: ReturnType<Sql>) => sql`${at} > clock_timestamp() + interval '1 minute'`
 
 /** Of one that is not over. */
 export function pauseOf({ paused_at: since, paused_until: until }: PauseRow): Pause | undefined {

@@ -4,6 +4,7 @@
  */
 import type { Language } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
+import { isAhead } from "./sql.ts"
 
 /** Of a kind, with JSON that the statement which found the event has written. */
 export interface OutboxItem {
@@ -87,9 +88,6 @@ export const ROWS_A_DAY = 5_000
 export const hasRoom = (sql: Sql, account: ReturnType<Sql>, most = ROWS_A_DAY) => sql`
   ${most} > (select count(*) from (
     select from outbox o where o.account_id = ${account} and o.created_at > now() - interval '1 day' limit ${most}) written)`
-
-/** Of a clock of the database that has been set back since. */
-const isAhead = (sql: Sql, at: ReturnType<Sql>) => sql`coalesce(${at} > now() + interval '1 minute', false)`
 
 /** Also what was written or put off by a clock that has been set back since: it would wait until that is there again. None is put off by more than a day and a tenth. */
 const isDue = (sql: Sql) => sql`(o.due_at is not null and (o.due_at <= now() or o.due_at > now() + interval '27 hours'

@@ -1,8 +1,11 @@
-/** The types of postgres.js as the store uses them: the tagged template, and Postgres' arrays. */
+/** The types of postgres.js as the store uses them: the tagged template, and Postgres' arrays; and what statements share. */
 import type postgres from "postgres"
 
 /** A connection's tagged template. Postgres' `bigint` is a bigint here, because money is. */
 export type Sql = postgres.Sql<{ bigint: bigint }>
+
+/** Whether a time was written by a clock of the database that has been set back since. It may be null, and a minute ahead. */
+export const isAhead = (sql: Sql, at: ReturnType<Sql>) => sql`coalesce(${at} > now() + interval '1 minute', false)`
 
 // Postgres arrays for postgres.js. It can learn them from the server (`fetch_types`), but that query's rejection is
 // nobody's when the connection dies under it, and an unhandled rejection ends the process. The built-in types' ids never
