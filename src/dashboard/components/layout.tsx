@@ -1,4 +1,4 @@
-/** What a page is laid out with: its head, cards, tabs, single figures, facts, and blocks of code. */
+/** What a page is laid out with: its head, cards, tabs, single figures, facts, blocks of code, and links to files. */
 import { Tabs as BaseTabs } from "@base-ui/react/tabs"
 import { type ReactNode, useId } from "react"
 import { ApiFailure, fileAt } from "../api/client.ts"
