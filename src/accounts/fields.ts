@@ -16,9 +16,10 @@ import { networkOf, type PasswordThrottle } from "./rate-limits.ts"
 /**
  * One `@`, a domain with a dot, no white space; whether mail arrives there only a mail can tell. At most 254 octets (RFC 5321). No angle
  * brackets, which end an address in a mail's head: `<ana@example.com` would be sent to `ana@example.com`, and be another account.
+ * No controls of the text's direction, which would show it as another.
  */
 export const Email = Type.RegExp(
-  /^(?=[^]{3,254}$)[^\s@\p{Cc}\p{Cs}<>]{1,64}@[^\s@.\p{Cc}\p{Cs}<>()[\],;:"\\]+(?:\.[^\s@.\p{Cc}\p{Cs}<>()[\],;:"\\]+)+$/u,
+  /^(?=[^]{3,254}$)[^\s@\p{Cc}\p{Cs}<>\u202a-\u202e\u2066-\u2069]{1,64}@[^\s@.\p{Cc}\p{Cs}<>\u202a-\u202e\u2066-\u2069()[\],;:"\\]+(?:\.[^\s@.\p{Cc}\p{Cs}<>\u202a-\u202e\u2066-\u2069()[\],;:"\\]+)+$/u,
   { description: "an e-mail address of at most 254 characters" },
 )
 
@@ -34,12 +35,15 @@ export const NewPassword = Type.RegExp(/^[^]{10,256}$/u, { description: "a strin
 export const SomePassword = Type.String({ description: "a string" })
 
 /** To whom receipts are made out, which are not changed once they are issued: at least a letter, a digit or a sign is to be seen. */
-export const BuyerName = Type.RegExp(/^(?=[^]{1,200}$)(?=.*[\p{L}\p{N}\p{P}\p{S}])[^\p{Cc}\p{Cs}\u2028\u2029]+$/u, {
-  description: "a name of 1 to 200 characters on one line",
-})
+export const BuyerName = Type.RegExp(
+  /^(?=[^]{1,200}$)(?=.*[\p{L}\p{N}\p{P}\p{S}])[^\p{Cc}\p{Cs}\u2028-\u202e\u2066-\u2069]+$/u,
+  {
+    description: "a name of 1 to 200 characters on one line, without controls of the text's direction",
+  },
+)
 export const BuyerAddress = Type.RegExp(
-  /^(?=[^]{1,500}$)(?=[^]*[\p{L}\p{N}\p{P}\p{S}])(?:[^\p{Cc}\p{Cs}\u2028\u2029]+(?:\n|$)){1,6}$/u,
-  { description: "an address of at most 500 characters and 6 lines" },
+  /^(?=[^]{1,500}$)(?=[^]*[\p{L}\p{N}\p{P}\p{S}])(?:[^\p{Cc}\p{Cs}\u2028-\u202e\u2066-\u2069]+(?:\n|$)){1,6}$/u,
+  { description: "an address of at most 500 characters and 6 lines, without controls of the text's direction" },
 )
 export const Npwp = Type.String({
   pattern: NPWP,

@@ -69,7 +69,14 @@ test("limits are read exactly, in the language that they were written in", () =>
   })
 })
 
+test("a name is sent without what copying took along: white space, and marks of the text's direction", () => {
+  expect(readDraft(draft({ name: " \u2068\u202dProduksi\u202c\u2069 \u200fد\n" }), "id")).toMatchObject({
+    name: "Produksi \u200fد",
+  })
+})
+
 test.each([
+  [{ name: "\u202e" }, ["name"]],
   [{ name: "  " }, ["name"]],
   [{ name: "x".repeat(101) }, ["name"]],
   [{ spendingLimit: "banyak" }, ["amount"]],

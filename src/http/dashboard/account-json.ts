@@ -24,8 +24,8 @@ for (const [{ description = "" }, indonesian] of [
   [SomeEmail, "teks paling banyak 254 karakter dalam satu baris"],
   [NewPassword, "teks 10 sampai 256 karakter"],
   [AgreedVersion, "versi ketentuan yang berlaku, seperti disebut `GET /about`"],
-  [BuyerName, "nama 1 sampai 200 karakter dalam satu baris"],
-  [BuyerAddress, "alamat paling banyak 500 karakter dan 6 baris"],
+  [BuyerName, "nama 1 sampai 200 karakter dalam satu baris, tanpa kendali arah teks"],
+  [BuyerAddress, "alamat paling banyak 500 karakter dan 6 baris, tanpa kendali arah teks"],
   [Npwp, "NPWP 15 atau 16 angka, seperti 01.234.567.8-901.000"],
   [TimeZone, "zona waktu IANA seperti Asia/Jakarta"],
 ] as const)

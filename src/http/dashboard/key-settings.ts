@@ -18,8 +18,12 @@ import { described, exactly, field, fieldAnd, flag, oneOf, orNull } from "../sha
 const MAX_MODELS = 64
 const MAX_NETWORKS = 32
 
-export const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,100}$/u, {
-  description: field("a string of 1 to 100 characters on one line", "teks 1 sampai 100 karakter dalam satu baris"),
+/** What turns the direction of text would turn around what is shown beside the name, too. */
+export const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}\u202a-\u202e\u2066-\u2069]{1,100}$/u, {
+  description: field(
+    "a string of 1 to 100 characters on one line, without controls of the text's direction",
+    "teks 1 sampai 100 karakter dalam satu baris, tanpa kendali arah teks",
+  ),
 })
 const PerMinute = Type.Integer({
   minimum: 1,

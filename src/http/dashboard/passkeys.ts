@@ -67,8 +67,11 @@ const Attestation = Type.Object(
   },
   { description: field("a new credential in its JSON form", "kredensial baru dalam bentuk JSON") },
 )
-const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,60}$/u, {
-  description: field("a name of 1 to 60 characters on one line", "nama 1 sampai 60 karakter dalam satu baris"),
+const Name = Type.RegExp(/^(?=.*\S)[^\p{Cc}\u202a-\u202e\u2066-\u2069]{1,60}$/u, {
+  description: field(
+    "a name of 1 to 60 characters on one line, without controls of the text's direction",
+    "nama 1 sampai 60 karakter dalam satu baris, tanpa kendali arah teks",
+  ),
 })
 
 export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyDeps) => {

@@ -71,6 +71,7 @@ describe("sign-up", () => {
     ["a second address", { email: "some@example.com;b.example.com", password: PASSWORD }, "request.invalid"],
     ["white space", { email: "some one@example.com", password: PASSWORD }, "request.invalid"],
     ["a NUL", { email: "some\u0000one@example.com", password: PASSWORD }, "request.invalid"],
+    ["letters turned around", { email: "some\u202eeno@example.com", password: PASSWORD }, "request.invalid"],
     ["255 characters", { email: `a@${"b".repeat(249)}.com`, password: PASSWORD }, "request.invalid"],
     ["9 characters of password", { email: "a@example.com", password: "123456789" }, "request.invalid"],
     ["9 emoji of password", { email: "a@example.com", password: "🐴".repeat(9) }, "request.invalid"],

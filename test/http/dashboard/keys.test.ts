@@ -176,6 +176,8 @@ describe("a new key", () => {
     ["a blank name", { name: "  " }],
     ["a name of 101 characters", { name: "a".repeat(101) }],
     ["a name with a NUL", { name: "a\u0000b" }],
+    ["a name that turns what follows it around", { name: "a\u202eb" }],
+    ["a name in an isolate of another direction", { name: "\u2067a\u2069" }],
     ["no requests per minute", { name: "k", requests_per_minute: 0 }],
     ["a fraction of a request", { name: "k", requests_per_minute: 1.5 }],
     ["a limit as text", { name: "k", requests_per_minute: "60" }],

@@ -9,6 +9,7 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { ConfirmDialog, Dialog } from "../../components/dialog.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
+import { typedName } from "../../i18n/figures.ts"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 import { RevokeDialog } from "./dialogs.tsx"
@@ -56,11 +57,12 @@ function Tokens({ apiKey, onMade, onRevoke }: TokensProps) {
   const tokens = useQuery(tokensQuery(apiKey.id))
   // Whoever has a token goes on making keys when a membership has ended.
   const mayMake = useMay()("manage")
-  const [name, setName] = useState("")
+  const [typed, setTyped] = useState("")
+  const name = typedName(typed)
   const [tried, setTried] = useState(false)
-  const isNamed = name.trim() !== "" && name.length <= 100
+  const isNamed = name !== "" && name.length <= 100
   const make = useChange({
-    mutationFn: () => unwrap(api.keys({ id: apiKey.id }).tokens.post({ name: name.trim() })),
+    mutationFn: () => unwrap(api.keys({ id: apiKey.id }).tokens.post({ name })),
     onSuccess: ({ token }) => {
       void client.invalidateQueries(tokensQuery(apiKey.id))
       onMade(token)
@@ -108,8 +110,8 @@ function Tokens({ apiKey, onMade, onRevoke }: TokensProps) {
             label={text.name}
             hint={text.nameHint}
             error={tried && !isNamed ? text.nameMissing : undefined}
-            value={name}
-            onChange={({ target }) => setName(target.value)}
+            value={typed}
+            onChange={({ target }) => setTyped(target.value)}
           />
           <Button type="submit" busy={make.isPending}>
             {text.make}
