@@ -640,6 +640,25 @@ test("a limit that a colleague lowers while a key's name is being edited stays l
   ])
 })
 
+test("a key that a colleague revokes while its dialog is open is said to be revoked, and the form is gone", async () => {
+  const person = await world.gateway.person(1_000_000)
+  await world.gateway.key(person, { name: "Stays" })
+  const { id } = await world.gateway.key(person, { name: "Goes" })
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/keys")
+  await (await visit.openKey("Goes")).getByRole("button", { name: "Edit" }).click()
+  await field(page.getByRole("dialog", { name: "Edit Goes" }), "Name").fill("Went")
+  await world.gateway.dashboard(person, `/keys/${id}/revoke`, { method: "POST" })
+
+  const dialog = page.getByRole("dialog", { name: "Goes was revoked" })
+  await dialog.getByText("somebody else revoked sk-", { exact: false }).waitFor()
+  await dialog.getByRole("button", { name: "Close" }).last().click()
+  await dialog.waitFor({ state: "detached" })
+  await (await visit.openKey("Stays")).getByRole("button", { name: "Edit" }).click()
+  await page.getByRole("dialog", { name: "Edit Stays" }).waitFor()
+})
+
 test("how long ago a key was last used grows while the page is open", async () => {
   const { gateway } = world
   const model = await gateway.model({ format: "chat" })

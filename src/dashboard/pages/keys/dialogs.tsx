@@ -171,6 +171,20 @@ export function RevokeDialog({ apiKey, onClose }: RevokeDialogProps) {
   )
 }
 
+/** In the place of a dialog whose key was revoked elsewhere while it was open. */
+export function RevokedDialog({ apiKey, onClose }: RevokeDialogProps) {
+  const text = useKeysText()
+  return (
+    <Dialog
+      title={text.wasRevoked(apiKey.name)}
+      onClose={onClose}
+      footer={<Button onClick={onClose}>{text.close}</Button>}
+    >
+      <p>{text.wasRevokedText(hintOf(apiKey))}</p>
+    </Dialog>
+  )
+}
+
 /** The key's calls by model, the most called first. */
 function WhatStops({ keyId }: { readonly keyId: string }) {
   const text = useKeysText()

@@ -14,7 +14,7 @@ import { useFormat } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 import { BreakerDialog } from "./breaker.tsx"
 import { ChildrenDialog } from "./children.tsx"
-import { RevokeDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from "./dialogs.tsx"
+import { RevokeDialog, RevokedDialog, RotateDialog, type Secret, SecretDialog, TryDialog } from "./dialogs.tsx"
 import { hintOf, type KeyAction } from "./key-detail.tsx"
 import { CreateDialog, EditDialog } from "./key-form.tsx"
 import { KeyTable } from "./key-table.tsx"
@@ -23,7 +23,7 @@ import { useKeysText } from "./text.ts"
 /** Usage of rate windows falls without an event, so it is polled while there is some. */
 const WINDOW_POLL_MS = 3_000
 
-type Open = { readonly action: "create" } | { readonly action: KeyAction; readonly keyId: string }
+type Open = { readonly action: "create" } | { readonly action: KeyAction; readonly apiKey: ApiKey }
 
 export default function KeysPage() {
   const text = useKeysText()
@@ -41,7 +41,7 @@ export default function KeysPage() {
   }
   const active = keys.data?.keys.filter(({ status }) => status !== "revoked") ?? []
   const acting = open?.action === "create" ? undefined : open
-  const acted = active.find(({ id }) => id === acting?.keyId)
+  const acted = active.find(({ id }) => id === acting?.apiKey.id)
   const may = useMay()
   const create = may("build") && (
     <Button kind="primary" icon={<Plus />} onClick={() => setOpen({ action: "create" })}>
@@ -68,14 +68,20 @@ export default function KeysPage() {
               </EmptyState>
             </Card>
           ) : (
-            <KeyTable keys={active} onAct={({ id: keyId }, action) => setOpen({ action, keyId })} />
+            <KeyTable keys={active} onAct={(apiKey, action) => setOpen({ action, apiKey })} />
           )}
           <Revoked latest={keys.data.keys.filter(({ status }) => status === "revoked")} next={keys.data.next} />
         </>
       )}
       {open?.action === "create" && <CreateDialog onClose={close} onCreated={reveal} />}
-      {acting !== undefined && acted !== undefined && (
-        <Acting action={acting.action} apiKey={acted} onClose={close} onRotated={reveal} />
+      {acting !== undefined && (
+        <Acting
+          action={acting.action}
+          apiKey={acted ?? acting.apiKey}
+          isRevoked={acted === undefined}
+          onClose={close}
+          onRotated={reveal}
+        />
       )}
       {secret !== undefined && <SecretDialog secret={secret} onClose={() => setSecret(undefined)} />}
     </Page>
@@ -92,18 +98,22 @@ const hasUsedWindow = ({ usage: { requests, tokens } }: ApiKey): boolean =>
 interface ActingProps {
   readonly action: KeyAction
   readonly apiKey: ApiKey
+  /** Since the dialog was opened. */
+  readonly isRevoked: boolean
   readonly onClose: () => void
   readonly onRotated: (secret: Secret) => void
 }
 
-function Acting({ action, apiKey, onClose, onRotated }: ActingProps) {
+function Acting({ action, apiKey, isRevoked, onClose, onRotated }: ActingProps) {
+  // The dialog that revokes a key closes itself, and to revoke it once more does nothing.
+  if (action === "revoke") return <RevokeDialog apiKey={apiKey} onClose={onClose} />
+  if (isRevoked) return <RevokedDialog apiKey={apiKey} onClose={onClose} />
   if (action === "try") return <TryDialog apiKey={apiKey} onClose={onClose} />
   if (action === "edit") return <EditDialog apiKey={apiKey} onClose={onClose} />
   if (action === "breaker") return <BreakerDialog apiKey={apiKey} onClose={onClose} />
   if (action === "children") return <ChildrenDialog apiKey={apiKey} onClose={onClose} />
   if (action === "runs") return <RunsDialog apiKey={apiKey} onClose={onClose} />
-  if (action === "rotate") return <RotateDialog apiKey={apiKey} onClose={onClose} onRotated={onRotated} />
-  return <RevokeDialog apiKey={apiKey} onClose={onClose} />
+  return <RotateDialog apiKey={apiKey} onClose={onClose} onRotated={onRotated} />
 }
 
 interface RevokedProps {

@@ -101,6 +101,10 @@ export const useKeysText = texts({
     stopsNothing: "Tidak ada panggilan dalam 7 hari terakhir.",
     revokeNow: "Cabut kunci",
     revokedDone: (name: string) => `${name} dicabut`,
+    wasRevoked: (name: string) => `${name} sudah dicabut`,
+    wasRevokedText: (key: string) =>
+      `Selagi dialog ini terbuka, ${key} dicabut oleh orang lain, atau oleh Anda di tab lain. Kunci itu tidak dapat diubah lagi, dan isian di sini tidak disimpan.`,
+    close: "Tutup",
     rotateTitle: (name: string) => `Rotasi ${name}`,
     rotateText:
       "Kunci mendapat rahasia baru; nama, batas, dan pemakaiannya tetap. Pilih berapa lama rahasia lama masih berlaku, supaya aplikasi Anda sempat menggantinya.",
@@ -228,6 +232,10 @@ export const useKeysText = texts({
     stopsNothing: "No calls in the last 7 days.",
     revokeNow: "Revoke key",
     revokedDone: (name: string) => `${name} revoked`,
+    wasRevoked: (name: string) => `${name} was revoked`,
+    wasRevokedText: (key: string) =>
+      `While this dialog was open, somebody else revoked ${key}, or you did in another tab. The key cannot be changed any more, and what was entered here is not saved.`,
+    close: "Close",
     rotateTitle: (name: string) => `Rotate ${name}`,
     rotateText:
       "The key gets a new secret; its name, limits and usage stay. Choose how long the old secret goes on working, so that your applications have time to change over.",
