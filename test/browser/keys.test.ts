@@ -582,6 +582,26 @@ test("a word finds keys, a column sorts them, and both are in the address and sa
   await visit.expectAccessible()
 })
 
+test("on a screen of 320 px what sorts a table is seen by whoever comes to it with the keyboard", async () => {
+  await using visit = await world.visit({ size: "narrow", person: everyKind })
+  const { page } = visit
+  await visit.open("/keys")
+  const [name, budget] = ["Name", "Budget"].map((head) => page.getByRole("button", { name: head, exact: true }))
+  const looks = async (button: Locator | undefined) => {
+    return await button?.evaluate((element) => {
+      const { x, y, width, height } = element.getBoundingClientRect()
+      const top = document.elementFromPoint(x + width / 2, y + height / 2)
+      return { isSeen: element.contains(top), isFocused: element === document.activeElement }
+    })
+  }
+  await page.getByRole("combobox", { name: "Sort" }).focus()
+  await page.keyboard.press("Tab")
+  expect(await looks(name)).toEqual({ isSeen: true, isFocused: true })
+  for (let presses = 0; presses < 4; presses++) await page.keyboard.press("Tab")
+  expect(await looks(budget)).toEqual({ isSeen: true, isFocused: true })
+  await visit.expectNoSidewaysScroll()
+})
+
 test("an amount in a key's form stays what it is when the language changes in another tab", async () => {
   const person = await world.gateway.person(1_000_000)
   await using visit = await world.visit({ person, language: "id" })
