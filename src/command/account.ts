@@ -16,7 +16,6 @@ import { besideGateways } from "../payments/top-ups.ts"
 import { accountMailStore } from "../store/account-mails.ts"
 import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
-import { breakerStore } from "../store/breakers.ts"
 import type { Database } from "../store/database.ts"
 import { type AccountView, accountViews } from "../store/operator/accounts.ts"
 import type { Adjustment } from "../store/operator/adjustments.ts"
@@ -88,7 +87,7 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
   const page = { after: undefined, limit: SHOWN + 1 }
   const allKeys = await apiKeyStore(database).list(account.id, page)
   const allTopUps = await topUpStore(database).list(account.id, page)
-  const paused = (await breakerStore(database).ofAccount(account.id))?.paused
+  const { paused } = account
   const [keys, topUps] = [allKeys.slice(0, SHOWN), allTopUps.slice(0, SHOWN)]
   if (json)
     return beside.printJson({ ...accountJson(account), keys: keys.map(keyJson), top_ups: topUps.map(topUpSummary) })
@@ -278,6 +277,7 @@ const printAccounts = (accounts: readonly AccountView[]): void =>
       [
         ...(account.operatorRole === undefined ? [] : [`operator (${account.operatorRole})`]),
         ...(account.frozen === undefined ? [] : ["frozen"]),
+        ...(account.paused === undefined ? [] : ["paused"]),
         ...(account.deletedAt === undefined ? [] : ["deleted"]),
       ].join(", "),
     ]),

@@ -214,6 +214,7 @@ test("a key or an account that its owner's ceiling has paused is not told as one
   }
   await pause("now()")
   expect((await run("key", "list", id)).said).toMatch(/ paused$/m)
+  expect((await run("account", "list", id)).said).toMatch(/ paused$/m)
   expect((await run("key", "show", keyId)).said).toMatch(/^status +paused$/m)
   const { said } = await run("account", "show", id)
   expect(said).toMatch(/^paused +\d{4}-.* until its owner resumes it, by its owner's ceiling$/m)

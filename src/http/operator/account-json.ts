@@ -42,6 +42,14 @@ export const accountShape = Type.Object(
     frozen: flag,
     frozen_at: orNull(time),
     frozen_reason: orNull(text),
+    paused_at: orNull(
+      time,
+      field(
+        "It has come to its owner's ceiling for all keys together, and its calls are refused.",
+        "Batas pemiliknya untuk semua kunci bersama tercapai, dan panggilannya ditolak.",
+      ),
+    ),
+    paused_until: orNull(time, field("Null until its owner resumes it.", "Null sampai pemiliknya melanjutkannya.")),
   },
   { $id: "OperatorAccount" },
 )
@@ -96,6 +104,8 @@ export const accountJson = (account: AccountView) => ({
   frozen: account.frozen !== undefined,
   frozen_at: account.frozen?.at.toISOString() ?? null,
   frozen_reason: account.frozen?.reason ?? null,
+  paused_at: account.paused?.since.toISOString() ?? null,
+  paused_until: account.paused?.until?.toISOString() ?? null,
 })
 
 /** `for` is what a transfer belongs to: a call's request id, a top-up's reference, an adjustment's key. */

@@ -1,5 +1,6 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
+import { isPaused, type Pause, type PauseRow, pauseOf } from "../breakers.ts"
 import type { Database, Sql } from "../database.ts"
 import { chargedFrom, credits, newestCharges } from "../movements.ts"
 import { creditKey } from "../top-ups.ts"
@@ -15,6 +16,8 @@ export interface AccountView {
   readonly createdAt: Date
   readonly deletedAt: Date | undefined
   readonly frozen: { readonly at: Date; readonly reason: string } | undefined
+  /** By its owner's ceiling for all keys together. */
+  readonly paused: Pause | undefined
   readonly balanceMicro: Micro
   /** Of calls under way. */
   readonly heldMicro: Micro
@@ -176,6 +179,7 @@ const bookedFrom = (sql: Sql, accountId: string, from: bigint) => sql`(
 
 const selectAccounts = (sql: Sql) => sql`
   select a.id, a.email, a.role, ${operatorRole(sql, "a")} as operator_role, a.time_zone, a.created_at, a.deleted_at, a.frozen_at, a.frozen_reason,
+    case when a.deleted_at is null and ${isPaused(sql, "a")} then a.paused_at end as paused_at, a.paused_until,
     coalesce(b.posted_micro, 0) as posted_micro, coalesce(b.leased_micro, 0) as leased_micro,
     coalesce(b.claim_micro, 0) as claim_micro,
     (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro,
@@ -207,7 +211,7 @@ function matching(sql: Sql, query: string) {
 /** For `like`, which takes `%`, `_` and `\` for more than themselves. */
 const literally = (text: string): string => text.replaceAll(/[\\%_]/g, "\\$&")
 
-interface AccountRow {
+interface AccountRow extends PauseRow {
   id: string
   email: string
   role: Role
@@ -247,6 +251,7 @@ const toView = (row: AccountRow): AccountView => ({
   createdAt: row.created_at,
   deletedAt: row.deleted_at ?? undefined,
   frozen: row.frozen_at === null ? undefined : { at: row.frozen_at, reason: row.frozen_reason ?? "" },
+  paused: pauseOf(row),
   balanceMicro: micro(row.posted_micro),
   heldMicro: micro(row.held_micro),
   leasedMicro: micro(row.leased_micro),

@@ -1,4 +1,4 @@
-/** An account's calls, found and opened by an operator, and the files of the house's lists. */
+/** An account and its calls, found and opened by an operator, and the files of the house's lists. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../../gateway/harness.ts"
 import { eventually, everyLook } from "../harness.ts"
@@ -34,6 +34,24 @@ test.each(everyLook)("an account's calls are accessible and fit, with one of the
   await visit.expectAccessible()
   await page.setViewportSize({ width: 320, height: 640 })
   await visit.expectNoSidewaysScroll()
+})
+
+test("an account that its owner's ceiling has paused is told so in the list and on its page, and until when", async () => {
+  const person = await world.gateway.person()
+  await world.gateway.sql`update accounts set paused_at = now(), paused_until = now() + interval '15 minutes'
+    where id = ${person.accountId}`
+  await using visit = await world.visit({ person: world.operator, size: "phone" })
+  const { page } = visit
+  await visit.open(`/operator/accounts?query=${person.accountId}`)
+  await page.getByText("Paused", { exact: true }).waitFor()
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  await page.getByText(/^All its keys are paused since .* They go on by themselves on .*/).waitFor()
+  await page.getByText("Paused", { exact: true }).waitFor()
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await world.gateway.sql`update accounts set paused_until = null where id = ${person.accountId}`
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  await page.getByText(/They go on once its owner or a member resumes them\.$/).waitFor()
 })
 
 test("a call that a customer asks about is found by its request id, from the accounts and on the account's calls", async () => {

@@ -95,6 +95,35 @@ test("accounts, top-ups, transfers and the audit log are files of their lists", 
   expect(transfers[1]).toContain(`"'=HYPERLINK(""http://evil"")"`)
 })
 
+/** So many minutes from now. */
+const at = (minutes: number) => new Date(Date.now() + minutes * 60_000).toISOString()
+
+test("an account that its owner's ceiling has paused is told so in its page, its row and the file, until it goes on", async () => {
+  const person = await gateway.person()
+  const pause = async (since: string | null, until: string | null) =>
+    await gateway.sql`update accounts set paused_at = ${since}, paused_until = ${until} where id = ${person.accountId}`
+  const told = async () => {
+    const query = `?query=${person.accountId}`
+    const ofPage = (await ask(`/operator/accounts/${person.accountId}`)).json
+    const ofRow = (await ask(`/operator/accounts${query}`)).json.data[0]
+    const [heads, row] = (await file(`/operator/accounts/export.csv${query}`)).map((line) => line.split(","))
+    const cell = (name: string) => row?.[heads?.indexOf(name) ?? -1]
+    for (const name of ["paused_at", "paused_until"]) {
+      expect(ofRow[name]).toBe(ofPage[name])
+      expect(cell(name)).toBe(ofPage[name] ?? "")
+    }
+    return [ofPage.paused_at, ofPage.paused_until]
+  }
+  expect(await told()).toEqual([null, null])
+  const [since, until] = [at(-5), at(10)]
+  await pause(since, null)
+  expect(await told()).toEqual([since, null])
+  await pause(since, until)
+  expect(await told()).toEqual([since, until])
+  await pause(since, at(-1))
+  expect(await told()).toEqual([null, null])
+})
+
 interface LogRow {
   readonly id: number
   readonly action: string

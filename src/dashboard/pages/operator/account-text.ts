@@ -45,6 +45,10 @@ export const useAccountText = texts({
     freeze: "Bekukan",
     unfreeze: "Buka kembali",
     frozenSince: (time: string, reason: string) => `Dibekukan sejak ${time}: ${reason}`,
+    pausedSince: (time: string) =>
+      `Semua kuncinya dijeda sejak ${time}: pengeluaran dalam 10 menit mencapai batas yang ditetapkan pemiliknya.`,
+    pausedUntil: (time: string) => `Lanjut sendiri pada ${time}, atau saat pemilik atau anggotanya melanjutkannya.`,
+    pausedByOwner: "Lanjut setelah pemilik atau anggotanya melanjutkannya.",
     deletedSince: (time: string) => `Dihapus oleh pemiliknya pada ${time}.`,
     reason: "Alasan",
     freezeTitle: (email: string) => `Bekukan ${email}?`,
@@ -156,6 +160,10 @@ export const useAccountText = texts({
     freeze: "Freeze",
     unfreeze: "Unfreeze",
     frozenSince: (time: string, reason: string) => `Frozen since ${time}: ${reason}`,
+    pausedSince: (time: string) =>
+      `All its keys are paused since ${time}: spending of 10 minutes reached the ceiling that its owner has set.`,
+    pausedUntil: (time: string) => `They go on by themselves on ${time}, or when its owner or a member resumes them.`,
+    pausedByOwner: "They go on once its owner or a member resumes them.",
     deletedSince: (time: string) => `Deleted by its owner on ${time}.`,
     reason: "Reason",
     freezeTitle: (email: string) => `Freeze ${email}?`,

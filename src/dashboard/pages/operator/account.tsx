@@ -107,11 +107,19 @@ function Notice({ account }: { readonly account: AccountDetail }) {
   const format = useFormat()
   if (account.deleted_at !== null)
     return <p className="operator-notice">{text.deletedSince(format.dateTime(account.deleted_at))}</p>
-  if (account.frozen_at === null) return null
+  const { frozen_at: frozen, paused_at: paused, paused_until: until } = account
   return (
-    <p className="operator-notice">
-      {text.frozenSince(format.dateTime(account.frozen_at), account.frozen_reason ?? "")}
-    </p>
+    <>
+      {frozen !== null && (
+        <p className="operator-notice">{text.frozenSince(format.dateTime(frozen), account.frozen_reason ?? "")}</p>
+      )}
+      {paused !== null && (
+        <p className="operator-notice">
+          {text.pausedSince(format.dateTime(paused))}{" "}
+          {until === null ? text.pausedByOwner : text.pausedUntil(format.dateTime(until))}
+        </p>
+      )}
+    </>
   )
 }
 

@@ -77,6 +77,8 @@ function useColumns(): readonly Column<Account>[] {
 interface AccountState {
   readonly operator_role: OperatorRole | null
   readonly frozen: boolean
+  /** Undefined where it is not asked. */
+  readonly paused_at?: string | null
   readonly deleted_at: string | null
 }
 
@@ -90,6 +92,8 @@ export function AccountTags({ account }: { readonly account: AccountState }) {
         <Tag>{text.deleted}</Tag>
       ) : account.frozen ? (
         <Tag tone="bad">{text.frozen}</Tag>
+      ) : typeof account.paused_at === "string" ? (
+        <Tag tone="bad">{text.paused}</Tag>
       ) : (
         <Tag tone="good">{text.active}</Tag>
       )}
@@ -117,6 +121,7 @@ export const useAccountsText = texts({
     },
     active: "Aktif",
     frozen: "Dibekukan",
+    paused: "Dijeda",
     deleted: "Dihapus",
     operator: "Operator",
   },
@@ -138,6 +143,7 @@ export const useAccountsText = texts({
     },
     active: "Active",
     frozen: "Frozen",
+    paused: "Paused",
     deleted: "Deleted",
     operator: "Operator",
   },
