@@ -1,11 +1,8 @@
-/**
- * `loket key` and `loket topup`: the API keys of customers; and what customers paid, what came and could not be credited, and the
- * payment provider's own word.
- */
+/** `loket key` and `loket topup`: customers' API keys; what they paid, what could not be credited, and the provider's own word. */
 import { Option } from "@commander-js/extra-typings"
 import { keyJson, keyState } from "../http/dashboard/key-json.ts"
 import { KEY_ID, keyPlace, STATUS } from "../http/dashboard/keys.ts"
-import { pageJson, readPage } from "../http/dashboard/page.ts"
+import { ID, pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
 import { problemJson, topUpJson } from "../http/operator/payments.ts"
 import { besideGateways, isTopUpId, openPayments, total } from "../payments/top-ups.ts"
@@ -137,8 +134,6 @@ export function printKeys(keys: readonly KeyRecord[]): void {
   )
 }
 
-const SHOWN = 100
-
 export const topUpCommand = () =>
   command("topup", {
     summary: "Payments: list, show, check with the provider, problems, resolve",
@@ -207,13 +202,18 @@ const problemsCommand = () =>
     examples: [["topup problems", "those that nobody has seen to"]],
   })
     .option("--all", "also those that were resolved")
+    .option("--limit <number>", "how many", beside.limit, beside.LIST_LIMIT)
+    .option("--cursor <text>", "where the page before ended")
     .option("--json", "print JSON, as the operator's API does")
-    .action(({ all, json }) =>
+    .action(({ all, limit, cursor, json }) =>
       withDatabase(async (database) => {
-        const found = await paymentViews(database).problems({ all: all === true, before: undefined, limit: SHOWN })
-        if (found.length === SHOWN) console.error(`only the newest ${SHOWN} are listed: the operators' pages have all`)
-        if (json === true) return beside.printJson({ data: found.map(problemJson) })
-        printProblems(found)
+        const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [ID]))
+        const [before] = (page.after ?? []).map(BigInt)
+        const rows = await paymentViews(database).problems({ all: all === true, before, limit: limit + 1 })
+        const shown = pageJson(rows, page, { item: problemJson, placeOf: ({ id }) => [String(id)] })
+        if (json === true) return beside.printJson(shown)
+        printProblems(rows.slice(0, limit))
+        beside.printNext(["topup", "problems", all && "--all"], { limit }, shown.next_cursor)
       }),
     )
 
@@ -227,7 +227,7 @@ const resolveCommand = () =>
     .action((number, { note }) =>
       withDatabase(async (database) => {
         const views = paymentViews(database)
-        const id = /^\d{1,18}$/.test(number) ? BigInt(number) : undefined
+        const id = ID.test(number) ? BigInt(number) : undefined
         if (id === undefined || (await views.problem(id)) === undefined)
           throw new CommandFailure(`there is no payment problem ${number}; \`loket topup problems\` lists them`)
         await views.resolve(id, note, beside.commandAct())
@@ -249,13 +249,12 @@ async function topUpNamed(database: Database, id: string): Promise<TopUp> {
 
 function print(topUp: TopUp, json: true | undefined): void {
   if (json === true) return beside.printJson({ ...topUpSummary(topUp), account_id: topUp.accountId })
-  const { breakdown } = topUp
   beside.printFields({
     id: topUp.id,
     account: topUp.accountId,
     status: topUp.status,
-    bought: rp(breakdown.balancePurchasedMicro),
-    "to be paid": `${rp(total(breakdown))}, fees included`,
+    bought: rp(topUp.breakdown.balancePurchasedMicro),
+    "to be paid": `${rp(total(topUp.breakdown))}, fees included`,
     provider: topUp.provider,
     reference: topUp.reference ?? "-",
     created: minute(topUp.createdAt),
