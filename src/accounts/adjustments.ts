@@ -50,7 +50,11 @@ export class Adjustments {
           )
         case "refused":
           if (amountMicro > 0n) return invalid("'amount_micro' would make the balance larger than any can be.")
-          if (looks === LOOKS || adjusted.balanceMicro + amountMicro < 0n)
+          if (adjusted.balanceMicro + amountMicro < 0n)
+            return invalid(
+              `'amount_micro' takes more than the balance, which is ${adjusted.balanceMicro} micro-rupiah: ${adjusted.balanceMicro + amountMicro} would be left.`,
+            )
+          if (looks === LOOKS)
             return invalid(
               `'amount_micro' takes more than is free: ${adjusted.freeMicro} micro-rupiah can be taken now; the balance is ${adjusted.balanceMicro}, of which calls under way hold the rest.`,
             )

@@ -1,7 +1,7 @@
 /** `loket account`: customers, what they have, and what an operator may do about it. */
 import { InvalidArgumentError } from "@commander-js/extra-typings"
 import { nanoid } from "nanoid"
-import { type Micro, MICRO_PER_RUPIAH, minus, zero } from "../../actors/money/micro.ts"
+import { type Micro, MICRO_PER_RUPIAH, minus, plus, zero } from "../../actors/money/micro.ts"
 import { Adjustments } from "../accounts/adjustments.ts"
 import { linkTo } from "../accounts/owner-mail.ts"
 import { createSessionToken } from "../accounts/bearer-tokens.ts"
@@ -233,6 +233,11 @@ export const resetSecondFactorOf = (name: string, reason: string): Promise<void>
 /** In rupiah, which the API's sentence is not, and with what can be done. */
 async function notAdjusted(database: Database, { accountId, amountMicro }: Adjustment, failure: Failure) {
   const account = await accountNamed(database, accountId)
+  const left = plus(account.balanceMicro, amountMicro)
+  if (left < 0n && failure.message.includes("more than the balance"))
+    return new CommandFailure(
+      `the balance is ${rp(account.balanceMicro)}, and ${rp(left)} would be left: nothing was changed`,
+    )
   const free = minus(account.balanceMicro, account.leasedMicro)
   if (free + amountMicro >= 0n || !failure.message.includes("more than is free"))
     return new CommandFailure(failure.message)

@@ -255,6 +255,17 @@ describe("an adjustment", () => {
     expect((await ask(`/operator/audit?subject=${person.accountId}`)).json.data).toEqual([])
   })
 
+  test("of more than the whole balance says what it is and what would be left, whatever gateways keep ready of it", async () => {
+    const person = await gateway.person(10_000)
+    await say((await gateway.key(person)).key)
+    const { balance_micro: balance } = await gateway.balance(person)
+    const { status, json } = await adjust(person, -balance - 1)
+    expect([status, json.error]).toEqual([
+      400,
+      `'amount_micro' takes more than the balance, which is ${balance} micro-rupiah: -1 would be left.`,
+    ])
+  })
+
   test("that would pass the largest balance is refused", async () => {
     const person = await gateway.person(10_000)
     expect((await adjust(person, Number.MAX_SAFE_INTEGER)).status).toBe(400)
