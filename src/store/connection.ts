@@ -198,10 +198,11 @@ interface PrepareOptions {
 async function prepareSession(sql: Sql, options: PrepareOptions): Promise<ServerState> {
   const { statementTimeoutMs, lockWaitMs } = options
   // The server would compile sums over years of records, which it thinks dear: seconds for what is read in milliseconds. In its own
-  // form of dates, where that is another, times would not be read, or the month as the day.
+  // forms of dates and bytes, where those are others, times would not be read, or the month as the day, and bytes as other ones.
   const limited = sql
     .unsafe(
-      `set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}; set jit = off; set datestyle = 'ISO, YMD'`,
+      `set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}; set jit = off;
+        set datestyle = 'ISO, YMD'; set bytea_output = 'hex'`,
     )
     .execute()
   if (options.overNetwork) for (const statement of noticeTheDead) void sql.unsafe(statement).catch(() => {})

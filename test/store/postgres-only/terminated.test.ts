@@ -73,12 +73,17 @@ test("a statement that was given up is ended by the server soon after, and its l
   expect(row).toEqual({ writes: 1 })
 }, 30_000)
 
-test("times are read right from a server that writes them in another form", async () => {
+test("times and bytes are read right from a server that writes them in another form", async () => {
   const name = new URL(target.url).pathname.slice(1)
-  await target.sql.unsafe(`alter database "${name}" set datestyle = 'SQL, DMY'`)
+  const other = [`datestyle = 'SQL, DMY'`, "bytea_output = 'escape'"]
+  for (const setting of other) await target.sql.unsafe(`alter database "${name}" set ${setting}`)
   const db = openDatabase({ url: target.url, connections: 1 })
-  const [row] = await db.run((sql) => sql<{ at: Date }[]>`select timestamptz '2026-11-05T03:04:05Z' as at`)
+  const [row] = await db.run(
+    (sql) => sql<{ at: Date; bytes: Uint8Array }[]>`
+      select timestamptz '2026-11-05T03:04:05Z' as at, decode('00616200ff5c', 'hex') as bytes`,
+  )
   await db.close()
-  await target.sql.unsafe(`alter database "${name}" reset datestyle`)
+  await target.sql.unsafe(`alter database "${name}" reset all`)
   expect(row?.at).toEqual(new Date("2026-11-05T03:04:05Z"))
+  expect(row && Buffer.from(row.bytes).toString("hex")).toBe("00616200ff5c")
 })
