@@ -74,6 +74,7 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
   const process = await registerProcess({
     db: database,
     lockOn: embedded ? undefined : servers,
+    ownSessions,
     onFenced: fatal,
     onLost: () => log.warn("session lock lost"),
   })

@@ -20,6 +20,8 @@ interface ProcessOptions {
    * whose sessions are one, and whose data directory admits one process: any other is dead.
    */
   readonly lockOn: Servers | undefined
+  /** It was proved that each connection has a session of its own. */
+  readonly ownSessions?: boolean
   /** Another process took this one for dead and closed it. Nothing it leased is its own any more; it should end. */
   readonly onFenced: (why: string) => void
   /** The session lock was lost, and is taken again unless this process is closed by then. */
@@ -51,12 +53,14 @@ interface Closed {
 /** After its own lock was lost, a process judges no other for so long: a server's restart frees everybody's at once. */
 const REPRIEVE_MS = 5000
 
-export async function registerProcess({ db, lockOn, onFenced, onLost }: ProcessOptions): Promise<RegisteredProcess> {
+export async function registerProcess(options: ProcessOptions): Promise<RegisteredProcess> {
+  const { db, lockOn, ownSessions = false, onFenced, onLost } = options
   const id = `prc_${nanoid()}`
   const statements = processStatements(db)
   // The lock before the row, so that nobody ever sees the row of a living process with its lock free.
   const lock =
-    lockOn && (await SessionLock.take({ servers: lockOn, processId: id, onFenced, ...(onLost && { onLost }) }))
+    lockOn &&
+    (await SessionLock.take({ servers: lockOn, processId: id, ownSessions, onFenced, ...(onLost && { onLost }) }))
   const exclusive = lock !== undefined
   await statements.registerProcess(id)
   lock?.registered()

@@ -22,6 +22,8 @@ export function lockKey(sql: Sql, id: ReturnType<Sql> | string) {
 interface Options {
   readonly servers: Servers
   readonly processId: string
+  /** Each connection has a session of its own, as was proved. It is proved again when the lock was taken anew. */
+  readonly ownSessions: boolean
   /** Called once: this process has no place in the database any more, and why. The lock is given up then. */
   readonly onFenced: (why: string) => void
   /** The lock's connection was lost; another one is sought at once. */
@@ -35,6 +37,8 @@ export class SessionLock {
   #registered = false
   /** The session that holds the lock: its process on the server. */
   #session: number | undefined
+  /** What is asked alone of a pooler that lends sessions gets the same one again and again, so that each look finds the lock's. */
+  #isProven = true
   #watching: Promise<void> = Promise.resolve()
   /** On the monotonic clock: when the lock was last lost. */
   lostAt = -Infinity
@@ -74,6 +78,7 @@ export class SessionLock {
       connection?.discard()
       if (this.#over) return
       this.lostAt = performance.now()
+      this.#isProven = !this.#options.ownSessions
       if (connection) this.#options.onLost?.()
       connection = await this.#acquire()
       if (!connection) await pause(RETAKE_PAUSE_MS, this.#released.promise)
@@ -93,7 +98,7 @@ export class SessionLock {
           connection.sql<{ session: number; open: boolean | null }[]>`
             select pg_backend_pid() as session, (select closed_at is null from processes where id = ${processId}) as open`,
         )
-        const why = this.#whyOver(row, isRegistered)
+        const why = this.#whyOver(row, isRegistered) ?? (await this.#whyShared())
         if (why !== undefined) {
           this.#end()
           onFenced(why)
@@ -112,6 +117,19 @@ export class SessionLock {
     if (row?.open !== true && isRegistered)
       return "the database does not know this process: the server that it began on was left for one that had not heard of it"
     if (row?.session !== this.#session) return new SessionsShared().message
+    return undefined
+  }
+
+  /** A connection that was lost may have led to a pooler that is set otherwise by now. */
+  async #whyShared(): Promise<string | undefined> {
+    if (this.#isProven) return undefined
+    try {
+      await tryToShare(this.#options.servers)
+      this.#isProven = true
+    } catch (error) {
+      if (error instanceof SessionsShared) return error.message
+      // The next look tries it again.
+    }
     return undefined
   }
 

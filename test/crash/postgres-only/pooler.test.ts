@@ -4,6 +4,9 @@ import { join } from "node:path"
 import { reconcile } from "../../money/reconcile.ts"
 import { hello } from "../asking.ts"
 import { type ChildGateway, type Customer, House, modelSeed } from "../child.ts"
+import { openDatabase } from "../../../src/store/database.ts"
+import { migrate } from "../../../src/store/migrate.ts"
+import { registerProcess } from "../../../src/store/processes.ts"
 import { Servers } from "../../../src/store/servers.ts"
 import { Pooler, type PoolMode } from "../pooler.ts"
 import { PostgresServer } from "../torture/server.ts"
@@ -119,4 +122,25 @@ test("a pooler that begins to lend sessions while a gateway runs ends it, and sa
   expect(await gateway.exited).toBe(1)
   await gateway.silent
   expect(gateway.complaints.join("\n")).toContain("Set pool_mode = session")
+}, 60_000)
+
+test("the same where little is asked of the pooler, which lends the same session again and again", async () => {
+  const pooler = ready ? await Pooler.build(server.url, { mode: "session" }) : undefined
+  if (pooler === undefined) return
+  stack.use(pooler)
+  await migrate(server.url)
+  const db = openDatabase({ url: server.url, connections: 1 })
+  stack.defer(() => db.close())
+  const { promise: fenced, resolve } = Promise.withResolvers<string>()
+  // Its lock's connection is the only one that leads through the pooler.
+  const own = await registerProcess({
+    db,
+    lockOn: new Servers(pooler.url),
+    ownSessions: true,
+    onFenced: resolve,
+  })
+  stack.defer(() => own.close())
+  await pooler.begin("transaction")
+  const late = Bun.sleep(10_000).then(() => "nothing within 10 s")
+  expect(await Promise.race([fenced, late])).toContain("Set pool_mode = session")
 }, 60_000)
