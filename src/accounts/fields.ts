@@ -4,7 +4,8 @@
  *
  * And what becomes of a password: argon2id, a few at a time. One hash takes tens of megabytes and a core for tens of
  * milliseconds, so a crowd at the sign-in door must wait outside and not take the gateway's threads; over a bounded queue it is
- * refused. Networks take turns, so that whoever sends a hundred at once waits for himself.
+ * refused. Networks take turns, so that whoever sends a hundred at once waits for himself. In a full queue the network with the
+ * most who wait gives up its newest for one of fewer, so that a few networks keep nobody else out.
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Secret, TOTP } from "otpauth"
@@ -112,10 +113,13 @@ const AT_ONCE = 2
 const WAITING_OF_NETWORK = 32
 const WAITING = 512
 
+/** Told true when it is its turn, and false when it gave up its place. */
+type Waiting = (isItsTurn: boolean) => void
+
 export class Passwords {
   readonly #cost: PasswordCost
   /** By network; whose turn is next stands first. */
-  readonly #queues = new Map<string, (() => void)[]>()
+  readonly #queues = new Map<string, Waiting[]>()
   #waiting = 0
   #busy = 0
   #decoy: Promise<string> | undefined
@@ -149,11 +153,11 @@ export class Passwords {
   async #inTurn<T>(network: string, work: () => Promise<T>): Promise<T | Failure> {
     if (this.#busy >= AT_ONCE) {
       const queue = this.#queues.get(network) ?? []
-      if (queue.length >= WAITING_OF_NETWORK || this.#waiting >= WAITING) return tooMany()
+      if (queue.length >= WAITING_OF_NETWORK || !this.#makeRoom(queue.length)) return tooMany()
       this.#waiting += 1
       this.#queues.set(network, queue)
       // Whoever finishes hands its place over, so nobody who comes later can overtake.
-      await new Promise<void>((resolve) => queue.push(resolve))
+      if (!(await new Promise<boolean>((resolve) => queue.push(resolve)))) return tooMany()
     } else {
       this.#busy += 1
     }
@@ -161,8 +165,19 @@ export class Passwords {
     return await work()
   }
 
+  /** A full queue takes one of a network of which `own` wait, where another one has more, even without the one that it gives up. */
+  #makeRoom(own: number): boolean {
+    if (this.#waiting < WAITING) return true
+    let longest: Waiting[] = []
+    for (const queue of this.#queues.values()) if (queue.length > longest.length) longest = queue
+    if (longest.length - 1 <= own) return false
+    this.#waiting -= 1
+    longest.pop()?.(false)
+    return true
+  }
+
   /** The first of the network whose turn it is, which then stands last. */
-  #next(): (() => void) | undefined {
+  #next(): Waiting | undefined {
     for (const [network, queue] of this.#queues) {
       const next = queue.shift()
       this.#queues.delete(network)
@@ -178,7 +193,7 @@ export class Passwords {
       [Symbol.dispose]: () => {
         const next = this.#next()
         if (next === undefined) this.#busy -= 1
-        else next()
+        else next(true)
       },
     }
   }

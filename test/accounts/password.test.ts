@@ -52,6 +52,22 @@ test("of all networks together only so many wait", async () => {
   expect(outcomes.filter((outcome) => outcome instanceof Failure)).toHaveLength(600 - 514)
 })
 
+test("networks that have all places wait for themselves, and whoever comes from another one is served among the next", async () => {
+  const passwords = new Passwords(cheap)
+  const ended: string[] = []
+  const refused: string[] = []
+  const hash = async (name: string, network: string) => {
+    const outcome = await passwords.hash(name, network)
+    ;(outcome instanceof Failure ? refused : ended).push(name)
+  }
+  const crowd = Array.from({ length: 17 * 32 }, (_, n) => hash(`crowd ${n}`, `192.0.2.${100 + (n % 17)}`))
+  await Promise.all([...crowd, hash("owner", HERE), hash("owner again", HERE)])
+  expect(ended).toHaveLength(514)
+  expect(refused).toHaveLength(17 * 32 + 2 - 514)
+  expect(ended.indexOf("owner")).toBeWithin(0, 25)
+  expect(ended.indexOf("owner again")).toBeWithin(0, 50)
+})
+
 test("a hash that cannot be read is a bug, and gives its place back", async () => {
   const passwords = new Passwords(cheap)
   const outcomes = await Promise.allSettled(
