@@ -1,7 +1,8 @@
 /**
  * The second factor of an account: codes of an authenticator app (TOTP, RFC 6238: six digits, 30 seconds, one step early or
  * late), passkeys, and recovery codes for who has lost them. A code is taken once. Tries are counted by account in the database,
- * whatever the sessions and processes that they come by. API keys know nothing of it.
+ * whatever the sessions and processes that they come by. Those from networks where nobody has signed in to the account have a count of
+ * their own: a stranger who knows the password guesses there, and keeps the owner out of nothing at home. API keys know nothing of it.
  */
 import { nanoid } from "nanoid"
 import { Secret, TOTP } from "otpauth"
@@ -18,7 +19,7 @@ import { isPasskeyId } from "./passkeys.ts"
 import { hashSessionToken } from "./bearer-tokens.ts"
 import { isLoopbackNetwork, networkOf, type PasswordThrottle } from "./rate-limits.ts"
 
-/** Wrong codes of an account in an hour: three of a million codes are right at any time. */
+/** Wrong codes of an account in an hour, from its own networks and from all others: three of a million codes are right at any time. */
 export const CODE_TRIES = 10
 /** Sign-ins by passkey that one network may begin in as long as one is good. */
 export const PASSKEY_SIGN_INS = { most: 300, seconds: 300 }
@@ -87,7 +88,8 @@ export class SecondFactors {
     const { accountId } = session
     const app = await store.secretOf(accountId)
     if (app === undefined || app.isConfirmed) return app === undefined ? notSet() : alreadySet()
-    const refused = await this.#try(accountId)
+    const tries = triesOf(accountId, true)
+    const refused = await this.#try(tries)
     if (refused !== undefined) return refused
     const step = stepOf(app.secret, code, this.#parts.now())
     if (step === undefined) return wrongCode()
@@ -97,7 +99,7 @@ export class SecondFactors {
       return alreadySet()
     // A sign-in by password alone that was committing meanwhile was invisible to that statement.
     await sessions.endAll(accountId, session.id)
-    await this.#right(accountId)
+    await this.#right(tries)
     return codes
   }
 
@@ -119,19 +121,22 @@ export class SecondFactors {
   async signIn(token: string, shown: Shown, visitor: Visitor): Promise<SignedIn | Failure> {
     const { accounts, store } = this.#parts
     const tokenHash = hashSessionToken(token)
-    const step = tokenHash === undefined ? undefined : await store.stepOf(tokenHash)
+    const network = networkOf(visitor.address)
+    const step = tokenHash === undefined ? undefined : await store.stepOf(tokenHash, network)
     if (tokenHash === undefined || step === undefined) return stepOver()
-    const taken = await this.#take(step.accountId, shown, { purpose: "step", boundTo: tokenHash })
+    const { isKnownNetwork, ...of } = step
+    const asked = { purpose: "step", boundTo: tokenHash, tries: triesOf(of.accountId, isKnownNetwork) } as const
+    const taken = await this.#take(of.accountId, shown, asked)
     if (taken instanceof Failure) return taken
-    const signedIn = await accounts.openSession({ ...step, showedFactor: true }, visitor)
+    const signedIn = await accounts.openSession({ ...of, showedFactor: true }, visitor)
     await store.endStep(tokenHash)
     return signedIn ?? stepOver()
   }
 
   /** What is to be signed for the second step of a sign-in. */
-  async requestForStep(token: string): Promise<RequestOptions | Failure> {
+  async requestForStep(token: string, { address }: ClientInfo): Promise<RequestOptions | Failure> {
     const tokenHash = hashSessionToken(token)
-    const step = tokenHash === undefined ? undefined : await this.#parts.store.stepOf(tokenHash)
+    const step = tokenHash === undefined ? undefined : await this.#parts.store.stepOf(tokenHash, networkOf(address))
     if (tokenHash === undefined || step === undefined) return stepOver()
     return await this.#parts.passkeys.request("step", tokenHash, step.accountId)
   }
@@ -222,7 +227,8 @@ export class SecondFactors {
   async #prove(session: Session, { password, ...shown }: Proof, visitor: ClientInfo): Promise<void | Failure> {
     const confirmed = await this.#parts.accounts.confirm(session, password, visitor)
     if (confirmed instanceof Failure) return confirmed
-    return await this.#take(session.accountId, shown, { purpose: "prove", boundTo: session.tokenHash })
+    const { accountId, tokenHash: boundTo } = session
+    return await this.#take(accountId, shown, { purpose: "prove", boundTo, tries: triesOf(accountId, true) })
   }
 
   /** Uses a code up, of the app or for recovery, or what a passkey has signed for this. */
@@ -232,7 +238,7 @@ export class SecondFactors {
     const hasApp = app?.isConfirmed === true
     if (!hasApp && (await passkeyStore.list(accountId)).length === 0) return notSet()
     if ((typed === undefined) === (passkey === undefined)) return oneOfBoth()
-    const refused = await this.#try(accountId)
+    const refused = await this.#try(asked.tries)
     if (refused !== undefined) return refused
     const code = normalized(typed ?? "")
     if (passkey !== undefined) {
@@ -245,27 +251,29 @@ export class SecondFactors {
       const step = hasApp ? stepOf(app.secret, code, this.#parts.now()) : undefined
       if (step === undefined || !(await store.takeStep(accountId, step))) return wrongCode()
     }
-    await this.#right(accountId)
+    await this.#right(asked.tries)
     return undefined
   }
 
   /** Counted before it is judged, so that a thousand at once are not all the first. */
-  async #try(accountId: string): Promise<Failure | undefined> {
-    const waitS = await this.#parts.allowances.take({ name: triesOf(accountId), most: CODE_TRIES, seconds: HOUR_S })
+  async #try(tries: string): Promise<Failure | undefined> {
+    const waitS = await this.#parts.allowances.take({ name: tries, most: CODE_TRIES, seconds: HOUR_S })
     return waitS === undefined ? undefined : tooMany("wrong codes", waitS)
   }
 
-  #right(accountId: string): Promise<void> {
-    return this.#parts.allowances.clear(triesOf(accountId))
+  #right(tries: string): Promise<void> {
+    return this.#parts.allowances.clear(tries)
   }
 }
 
-const triesOf = (accountId: string): string => `factor of ${accountId}`
+const triesOf = (accountId: string, isKnownNetwork: boolean): string =>
+  `factor of ${accountId}${isKnownNetwork ? "" : ", elsewhere"}`
 
-/** What a passkey's signature must be for. */
+/** What a passkey's signature must be for, and where the try is counted. */
 interface Challenge {
   readonly purpose: "step" | "prove"
   readonly boundTo: Uint8Array
+  readonly tries: string
 }
 
 const tooMany = (what: string, waitS: number): Failure =>

@@ -114,10 +114,13 @@ export const toldOfRemoval = (sql: Sql, kind: TellKind) => sql`
     )}
   )`
 
-/** A network is known for a season. */
+/** Of the account `a`. A network is known for a season. */
+export const isKnownNetwork = (sql: Sql, network: string) => sql`
+  exists (select from account_networks n
+    where n.account_id = a.id and n.network = ${network} and n.signed_in_at > now() - interval '90 days')`
+
 const selectCredentials = (sql: Sql, network: string) => sql`
-  select a.id, a.email, a.password_hash, exists (select from account_networks n
-    where n.account_id = a.id and n.network = ${network} and n.signed_in_at > now() - interval '90 days') as is_known_network,
+  select a.id, a.email, a.password_hash, ${isKnownNetwork(sql, network)} as is_known_network,
     ${hasFactor(sql)} as has_factor, ${hasPasskey(sql)} as has_passkey
   from accounts a`
 

@@ -4,7 +4,7 @@
  * not sent again: its answer would be another one.
  */
 import { tellOwners } from "./account-settings.ts"
-import { hasFactor, toldOfRemoval, withLastFactor } from "./credentials.ts"
+import { hasFactor, isKnownNetwork, toldOfRemoval, withLastFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
@@ -27,6 +27,11 @@ export interface SignInStep {
   readonly passwordHash: string
 }
 
+interface OpenStep extends SignInStep {
+  /** Somebody has signed in from the network that was asked about. */
+  readonly isKnownNetwork: boolean
+}
+
 export interface SecondFactorStore {
   state(accountId: string): Promise<SecondFactorState>
   /** A secret that waits for its first code, in the place of one that waits. False where one is confirmed. */
@@ -45,7 +50,7 @@ export interface SecondFactorStore {
   remove(accountId: string, by: { readonly act: Act; readonly reason: string }): Promise<boolean>
   openStep(step: SignInStep & { readonly tokenHash: Uint8Array }): Promise<void>
   /** Undefined when it is over, or the password or the account is not what it was. */
-  stepOf(tokenHash: Uint8Array): Promise<SignInStep | undefined>
+  stepOf(tokenHash: Uint8Array, network: string): Promise<OpenStep | undefined>
   endStep(tokenHash: Uint8Array): Promise<void>
 }
 
@@ -215,15 +220,23 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
     )
   },
 
-  async stepOf(tokenHash) {
+  async stepOf(tokenHash, network) {
     const [row] = await database.run(
-      (sql) => sql<{ account_id: string; email: string; password_hash: string }[]>`
-        select s.account_id, a.email, s.password_hash from sign_in_steps s join accounts a on a.id = s.account_id
+      (sql) => sql<{ account_id: string; email: string; password_hash: string; is_known_network: boolean }[]>`
+        select s.account_id, a.email, s.password_hash, ${isKnownNetwork(sql, network)} as is_known_network
+        from sign_in_steps s join accounts a on a.id = s.account_id
         where s.token_hash = ${tokenHash} and s.expires_at > now() and a.deleted_at is null
           and a.password_hash = s.password_hash`,
       once,
     )
-    return row && { accountId: row.account_id, email: row.email, passwordHash: row.password_hash }
+    return (
+      row && {
+        accountId: row.account_id,
+        email: row.email,
+        passwordHash: row.password_hash,
+        isKnownNetwork: row.is_known_network,
+      }
+    )
   },
 
   async endStep(tokenHash) {

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from "bun:test"
 import { TOTP } from "otpauth"
 import { RECOVERY_CODES } from "../../src/accounts/fields.ts"
 import { CODE_TRIES, SecondFactors } from "../../src/accounts/second-factor.ts"
+import { Failure } from "../../src/failure/failure.ts"
 import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { allowanceStore } from "../../src/store/allowances.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
@@ -125,10 +126,8 @@ test("a recovery code signs in once, as people type it, and the owner is told", 
   expect(rows.some(({ row }) => row.includes(codes[1] ?? "-"))).toBe(false)
 })
 
-test("wrong codes are bounded by account, whatever the half sessions and the processes", async () => {
-  const { id, email, app } = await withApp()
-  const halves = await Promise.all(Array.from({ length: 4 }, () => halfSignIn(email)))
-  const parts = {
+const anotherProcess = () =>
+  new SecondFactors({
     accounts: undefined as never,
     store: secondFactorStore(world.db),
     passkeys: undefined as never,
@@ -136,10 +135,13 @@ test("wrong codes are bounded by account, whatever the half sessions and the pro
     slowDown: undefined as never,
     sessions: sessionStore(world.db),
     allowances: allowanceStore(world.db),
-    mail: undefined as never,
     now: world.now,
-  }
-  const another = new SecondFactors(parts)
+  })
+
+test("wrong codes are bounded by account, whatever the half sessions and the processes", async () => {
+  const { id, email, app } = await withApp()
+  const halves = await Promise.all(Array.from({ length: 4 }, () => halfSignIn(email)))
+  const another = anotherProcess()
   const from = { address: "192.0.2.1", userAgent: "" }
   const tries = Array.from({ length: 3 * CODE_TRIES }, (_, n) => {
     const half = halves[n % halves.length] ?? ""
@@ -152,6 +154,25 @@ test("wrong codes are bounded by account, whatever the half sessions and the pro
   expect([refused.status, Number(refused.headers.get("retry-after")) > 3_500]).toEqual([401, true])
   await world.sql`update allowances set ends_at = now() where name = ${`factor of ${id}`}`
   expect((await show(halves[0] ?? "", codeOf(app))).status).toBe(200)
+})
+
+test("who knows the password guesses no faster from many networks, and keeps the owner out of nothing at home", async () => {
+  const { email, app } = await withApp()
+  const half = await halfSignIn(email)
+  const elsewhere = async (n: number, code: string) =>
+    await anotherProcess().signIn(half, { code }, { address: `192.0.2.${n}`, userAgent: "" })
+  const waits: unknown[] = []
+  for (let n = 0; n < CODE_TRIES + 2; n++) {
+    const outcome = await elsewhere(n, "000000")
+    waits.push(outcome instanceof Failure && outcome.detail.retryAfterS)
+  }
+  expect(waits.map((wait) => wait !== undefined)).toEqual([...Array(CODE_TRIES).fill(false), true, true])
+  expect((await show(await halfSignIn(email), codeOf(app))).status).toBe(200)
+  // That the owner is in gives nobody else new tries.
+  expect(await elsewhere(99, codeOf(app))).toMatchObject({
+    code: "auth.unauthorized",
+    detail: { retryAfterS: expect.any(Number) },
+  })
 })
 
 test("a database's clock that is set back keeps nobody out until it is where it was", async () => {

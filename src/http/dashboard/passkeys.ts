@@ -125,7 +125,7 @@ export const passkeysController = ({ factors, passkeys, authenticate }: PasskeyD
           body: Type.Object({ token: Token }),
           answer: RequestShape,
         },
-        async ({ body }) => await factors.requestForStep(body.token),
+        async ({ request, body }) => await factors.requestForStep(body.token, clientInfoOf(request)),
       ),
     )
     .get(

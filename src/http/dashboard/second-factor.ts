@@ -81,8 +81,8 @@ export const secondFactorController = ({ factors, authenticate }: SecondFactorDe
             id: "Langkah kedua saat masuk: kode dari aplikasi autentikator, kode pemulihan, atau passkey",
           },
           description: {
-            en: "`token` is what the first step answered; it is good for ten minutes and for nothing else. Ten wrong codes of an account in an hour, and further ones are 401 with a `Retry-After`.",
-            id: "`token` adalah jawaban langkah pertama; berlaku sepuluh menit dan hanya untuk ini. Setelah sepuluh kode salah dari satu akun dalam satu jam, selebihnya 401 dengan `Retry-After`.",
+            en: "`token` is what the first step answered; it is good for ten minutes and for nothing else. Ten wrong codes of an account in an hour, and further ones are 401 with a `Retry-After`; those from networks where nobody has signed in to it are counted by themselves.",
+            id: "`token` adalah jawaban langkah pertama; berlaku sepuluh menit dan hanya untuk ini. Setelah sepuluh kode salah dari satu akun dalam satu jam, selebihnya 401 dengan `Retry-After`; kode dari jaringan yang belum pernah dipakai masuk dihitung tersendiri.",
           },
           body: Type.Object({ token: Token, ...shown }),
           answer: SignedInAnswer,

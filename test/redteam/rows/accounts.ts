@@ -78,11 +78,12 @@ async function secondFactor(arena: Arena): Promise<Finding[]> {
     Array.from({ length: 60 }, (_, n) => show(wrong, String(n).padStart(6, "0"), `203.0.113.${n}`)),
   )
   const judged = guesses.filter(({ headers }) => headers.get("retry-after") === null).length
-  const late = await statusOf(show(wrong, codes[1] ?? ""))
+  const late = await statusOf(show(wrong, codes[1] ?? "", "203.0.113.99"))
+  const home = await statusOf(show(await half(), codes[2] ?? ""))
   findings.push({
     tried: "60 codes at once, from as many networks",
-    seen: `${judged} judged, and then a right one: ${late}`,
-    held: judged <= 10 && late === 401,
+    seen: `${judged} judged, and then a right one: ${late}; the owner's where she has signed in: ${home}`,
+    held: judged <= 10 && late === 401 && home === 200,
   })
   return findings
 }
