@@ -582,23 +582,24 @@ test("a word finds keys, a column sorts them, and both are in the address and sa
   await visit.expectAccessible()
 })
 
+/** Whether it is on the screen with nothing above it, and whether the keyboard is there. */
+const placeOf = (button: Locator | undefined) =>
+  button?.evaluate((element) => {
+    const { x, y, width, height } = element.getBoundingClientRect()
+    const top = document.elementFromPoint(x + width / 2, y + height / 2)
+    return { isSeen: element.contains(top), isFocused: element === document.activeElement }
+  })
+
 test("on a screen of 320 px what sorts a table is seen by whoever comes to it with the keyboard", async () => {
   await using visit = await world.visit({ size: "narrow", person: everyKind })
   const { page } = visit
   await visit.open("/keys")
   const [name, budget] = ["Name", "Budget"].map((head) => page.getByRole("button", { name: head, exact: true }))
-  const looks = async (button: Locator | undefined) => {
-    return await button?.evaluate((element) => {
-      const { x, y, width, height } = element.getBoundingClientRect()
-      const top = document.elementFromPoint(x + width / 2, y + height / 2)
-      return { isSeen: element.contains(top), isFocused: element === document.activeElement }
-    })
-  }
   await page.getByRole("combobox", { name: "Sort" }).focus()
   await page.keyboard.press("Tab")
-  expect(await looks(name)).toEqual({ isSeen: true, isFocused: true })
+  expect(await placeOf(name)).toEqual({ isSeen: true, isFocused: true })
   for (let presses = 0; presses < 4; presses++) await page.keyboard.press("Tab")
-  expect(await looks(budget)).toEqual({ isSeen: true, isFocused: true })
+  expect(await placeOf(budget)).toEqual({ isSeen: true, isFocused: true })
   await visit.expectNoSidewaysScroll()
 })
 
