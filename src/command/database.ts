@@ -17,7 +17,7 @@ import { NotArchived } from "../store/archive-file.ts"
 import type { Connection } from "../store/connection.ts"
 import { type Database, isLost, notReached, openDatabase } from "../store/database.ts"
 import { hostName, hostsOf } from "../store/hosts.ts"
-import { migrate, schemaState } from "../store/migrate.ts"
+import { migrate, refusalOf, schemaState } from "../store/migrate.ts"
 import { grantToRunningRole } from "../store/rights.ts"
 import { type MigrationPlan, planMigrations, rowsByTable } from "../store/migration-plan.ts"
 import { type Migration, migrations } from "../store/migrations/index.ts"
@@ -48,11 +48,9 @@ export const migrateCommand = () =>
       const place = await openPlace(config)
       const database = openDatabase({ url: place.servers, connections: 1 })
       try {
-        const { pending, foreign } = await database.run(schemaState, { deadlineMs: REACH_MS })
-        if (foreign.length > 0)
-          throw new CommandFailure(
-            `the schema is of another version (${foreign.join(", ")}): run that version, or a newer one`,
-          )
+        const { pending, ...others } = await database.run(schemaState, { deadlineMs: REACH_MS })
+        const refusal = refusalOf(others)
+        if (refusal !== undefined) throw new CommandFailure(refusal)
         if (pending.length === 0) console.log("the schema is up to date")
         else if (plan === true) await printPlan(pending, await database.run(rowsByTable, { deadlineMs: REACH_MS }))
         else {

@@ -85,6 +85,20 @@ interface SchemaState {
   readonly pending: readonly Migration[]
   /** Applied, but unknown here or another one here. */
   readonly foreign: readonly string[]
+  /** Of `foreign`, where all of it is known here: what was changed after it was applied. */
+  readonly edited: readonly string[]
+}
+
+export const EDITED_REMEDY =
+  "run the program that applied it, or put the file back as it was and make the change in a new migration"
+const wasEdited = (names: string) =>
+  `Migration ${names} was changed after it was applied to this database: ${EDITED_REMEDY}`
+
+/** Why this program does not work on a schema; undefined where it does. */
+export function refusalOf({ foreign, edited }: Pick<SchemaState, "foreign" | "edited">): string | undefined {
+  if (foreign.length === 0) return undefined
+  if (edited.length > 0) return wasEdited(edited.join(", "))
+  return `the schema is of another version (${foreign.join(", ")}): run that version, or a newer one`
 }
 
 export async function schemaState(sql: Sql, wanted: readonly Migration[] = migrations): Promise<SchemaState> {
@@ -95,9 +109,11 @@ export async function schemaState(sql: Sql, wanted: readonly Migration[] = migra
       : []
   const known = checksums(wanted)
   const there = new Set(rows.map(({ name }) => name))
+  const foreign = rows.filter((row) => known.get(row.name)?.includes(row.sha256) !== true).map(({ name }) => name)
   return {
     pending: wanted.filter(({ name }) => !there.has(name)),
-    foreign: rows.filter((row) => known.get(row.name)?.includes(row.sha256) !== true).map(({ name }) => name),
+    foreign,
+    edited: foreign.every((name) => known.has(name)) ? foreign : [],
   }
 }
 
@@ -206,8 +222,7 @@ function check(before: ReadonlyMap<string, string>, wanted: readonly Migration[]
     const ours = known.get(name)
     if (ours === undefined)
       throw new SchemaMismatch(`The database has migration ${name}, which this version does not know`)
-    if (!ours.includes(sum))
-      throw new SchemaMismatch(`Migration ${name} was changed after it was applied to this database`)
+    if (!ours.includes(sum)) throw new SchemaMismatch(wasEdited(name))
   }
 }
 

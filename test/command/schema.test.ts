@@ -36,6 +36,25 @@ test("migrate applies what is missing once, and refuses what another version has
   await change("delete from schema_migrations where name = '9999_future.sql'")
 })
 
+test("a migration that was edited after it was applied is told as that, with what to do about it", async () => {
+  const name = "0030_gathered_answers.sql"
+  await change(`update schema_migrations set sha256 = 'x' || sha256 where name = '${name}'`)
+  const remedy =
+    "run the program that applied it, or put the file back as it was and make the change in a new migration"
+  for (const args of [["migrate"], ["migrate", "--plan"], ["seed"]])
+    expect(await run(...args)).toEqual({
+      code: 1,
+      said: "",
+      complaint: `Migration ${name} was changed after it was applied to this database: ${remedy}`,
+    })
+  const doctor = await run("doctor")
+  expect(doctor.said.replaceAll(/\s+/g, " ")).toContain(
+    `WRONG migrations were changed after they were applied to this database: ${name} → ${remedy}`,
+  )
+  await change(`update schema_migrations set sha256 = substr(sha256, 2) where name = '${name}'`)
+  expect(await run("migrate")).toMatchObject({ code: 0, said: "the schema is up to date" })
+})
+
 test("seed fills the catalogue once, and says what operators have set", async () => {
   expect((await run("seed")).said).toMatch(
     /^[1-9]\d* models added, 0 changed, [1-9]\d* price versions added, 0 cost versions added$/,

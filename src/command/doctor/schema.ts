@@ -2,7 +2,7 @@
 import { counted } from "../../reconciliation/reconcile.ts"
 import { currenciesWithoutRate } from "../../store/costs.ts"
 import type { Sql } from "../../store/database.ts"
-import { schemaState } from "../../store/migrate.ts"
+import { EDITED_REMEDY, schemaState } from "../../store/migrate.ts"
 import { deniedOf, tableRights } from "../../store/rights.ts"
 import { archivesIn, damagedArchives } from "../../store/archives.ts"
 import { monthsOf } from "../../store/retention.ts"
@@ -16,7 +16,11 @@ export async function schema(sql: Sql, user: string, dataDir: string): Promise<r
     return [
       wrong(`${user} may not read and write ${some(denied)}`, `as their owner: \`loket migrate --grant ${user}\``),
     ]
-  const { pending, foreign } = await schemaState(sql)
+  const { pending, foreign, edited } = await schemaState(sql)
+  if (edited.length > 0)
+    return [
+      wrong(`migrations were changed after they were applied to this database: ${edited.join(", ")}`, EDITED_REMEDY),
+    ]
   if (foreign.length > 0)
     return [
       wrong(
