@@ -63,6 +63,7 @@ test("an operator's page of an account", async () => {
   await expectAsked(world.operator, account, [
     account,
     `${account}/transfers`,
+    `${account}/keys`,
     `${account}/refunds`,
     "/operator/top-ups?*",
   ])

@@ -361,6 +361,7 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /operator/accounts/:id/usage/export.csv": { of: "operator", status: 200, id: ownAccount },
   // Whose call is whose is looked at in test/http/operator/exports.test.ts.
   "GET /operator/accounts/:id/usage/:request_id": { of: "operator", status: 404, id: ownAccount },
+  "GET /operator/accounts/:id/keys": { of: "operator", status: 200, id: ownAccount },
   "GET /operator/accounts/:id/transfers": { of: "operator", status: 200, id: ownAccount },
   "POST /operator/accounts/:id/adjustments": {
     of: "operator",

@@ -37,6 +37,7 @@ export const accountShape = Type.Object(
       ),
     ),
     key_count: integer,
+    active_key_count: described(integer, field("Those that are not revoked.", "Yang tidak dicabut.")),
     created_at: time,
     deleted_at: orNull(time),
     frozen: flag,
@@ -56,7 +57,13 @@ export const accountShape = Type.Object(
 export const AccountDetail = Type.Intersect([
   accountShape,
   Type.Object({
-    keys: Type.Array(keyShape),
+    keys: described(
+      Type.Array(keyShape),
+      field(
+        "At most 100 of `key_count`: those that work, and then the latest of the revoked. `…/keys` has all.",
+        "Paling banyak 100 dari `key_count`: yang berlaku, lalu yang terakhir dicabut. `…/keys` memuat semuanya.",
+      ),
+    ),
     top_ups: Type.Array(topUpShape),
     members: Type.Array(memberShape),
     confirm_above_micro: described(
@@ -99,6 +106,7 @@ export const accountJson = (account: AccountView) => ({
   unleased_micro: sumToJson(minus(account.balanceMicro, account.leasedMicro)),
   claim_micro: sumToJson(account.claimMicro),
   key_count: account.keys,
+  active_key_count: account.activeKeys,
   created_at: account.createdAt.toISOString(),
   deleted_at: account.deletedAt?.toISOString() ?? null,
   frozen: account.frozen !== undefined,

@@ -107,7 +107,15 @@ export function operatorControllers(deps: OperatorDeps) {
       }),
     )
     .use(seeAsController({ sessions: sessionStore(database), accountChanged, authenticate }))
-    .use(accountCallsController({ authenticate, audit, views: accountViews(database), usage }))
+    .use(
+      accountCallsController({
+        authenticate,
+        audit,
+        views: accountViews(database),
+        usage,
+        keys: apiKeyStore(database),
+      }),
+    )
     .use(operatorModelsController(catalogue))
     .use(operatorRetirementsController(catalogue))
     .use(

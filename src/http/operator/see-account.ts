@@ -1,13 +1,16 @@
-/** An account as its customer sees it, for operators: its calls, and the dashboard itself. */
+/** An account as its customer sees it, for operators: its calls, its keys, and the dashboard itself. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { AccountChanged } from "../../accounts/in-force.ts"
 import { Failure } from "../../failure/failure.ts"
+import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { AccountViews } from "../../store/operator/accounts.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import { SEEING_MINUTES, type SessionStore } from "../../store/sessions.ts"
 import type { UsageStore } from "../../store/usage.ts"
-import { Reason } from "../dashboard/page.ts"
+import { keyJson, keyShape } from "../dashboard/key-json.ts"
+import { KEY_ID, keyPlace, STATUS } from "../dashboard/keys.ts"
+import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy, signedInBy } from "../dashboard/session.ts"
 import { exportQuery, recordsQuery, usageFilter } from "../dashboard/usage-query.ts"
 import { usageCsv, usageDetail, usageRecord } from "../dashboard/usage-rows.ts"
@@ -18,12 +21,13 @@ import { ACCOUNT_ID } from "./accounts.ts"
 interface AccountCallsDeps {
   readonly views: Pick<AccountViews, "find">
   readonly usage: UsageStore
+  readonly keys: Pick<ApiKeyStore, "list">
   readonly audit: Pick<AuditStore, "exported">
   readonly authenticate: Authenticate
 }
 
-/** `/operator/accounts/:id/usage`: by the questions that its owner puts to `/usage`. */
-export const accountCallsController = ({ views, usage, audit, authenticate }: AccountCallsDeps) => {
+/** `/operator/accounts/:id/usage`, by the questions that its owner puts to `/usage`; and `/operator/accounts/:id/keys`. */
+export const accountCallsController = ({ views, usage, keys, audit, authenticate }: AccountCallsDeps) => {
   const operators = operatorBy(authenticate)
   const found = async (id: string) =>
     (ACCOUNT_ID.test(id) ? await views.find(id) : undefined) ?? new Failure("resource.not_found")
@@ -79,6 +83,31 @@ export const accountCallsController = ({ views, usage, audit, authenticate }: Ac
         async ({ params }) => {
           const account = await found(params.id)
           return account instanceof Failure ? account : await callOf(usage, account.id, params.request_id)
+        },
+      ),
+    )
+    .get(
+      ...operators(
+        "/operator/accounts/:id/keys",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: {
+            en: "An account's keys: those that work first, the newest first",
+            id: "Kunci sebuah akun: yang berlaku lebih dulu, dari yang terbaru",
+          },
+          query: Type.Object(pageQuery),
+          answer: pageOf(keyShape),
+        },
+        async ({ params, query }) => {
+          const page = readPage(query, [STATUS, KEY_ID])
+          if (page instanceof Failure) return page
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          const [status, id] = page.after ?? []
+          const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+          const rows = await keys.list(account.id, { after, limit: page.limit + 1 })
+          return pageJson(rows, page, { item: keyJson, placeOf: keyPlace })
         },
       ),
     )

@@ -26,6 +26,8 @@ export interface AccountView {
   /** What the account owes for payments that were taken back. */
   readonly claimMicro: Micro
   readonly keys: number
+  /** Those that are not revoked. */
+  readonly activeKeys: number
 }
 
 export interface AccountPage {
@@ -183,7 +185,8 @@ const selectAccounts = (sql: Sql) => sql`
     coalesce(b.posted_micro, 0) as posted_micro, coalesce(b.leased_micro, 0) as leased_micro,
     coalesce(b.claim_micro, 0) as claim_micro,
     (select coalesce(sum(o.hold_micro), 0)::bigint from openings o where o.account_id = a.id) as held_micro,
-    (select count(*)::int from api_keys k where k.account_id = a.id) as keys
+    (select count(*)::int from api_keys k where k.account_id = a.id) as keys,
+    (select count(*)::int from api_keys k where k.account_id = a.id and k.revoked_at is null) as active_keys
   from accounts a left join balances b on b.account_id = a.id`
 
 const REQUEST_ID = /^req_[A-Za-z0-9_-]{20,}$/
@@ -226,6 +229,7 @@ interface AccountRow extends PauseRow {
   held_micro: bigint
   claim_micro: bigint
   keys: number
+  active_keys: number
 }
 interface TransferColumns {
   /** Null of a call's charge, which has a request id. */
@@ -257,4 +261,5 @@ const toView = (row: AccountRow): AccountView => ({
   leasedMicro: micro(row.leased_micro),
   claimMicro: micro(row.claim_micro),
   keys: row.keys,
+  activeKeys: row.active_keys,
 })

@@ -54,6 +54,27 @@ test("an account that its owner's ceiling has paused is told so in the list and 
   await page.getByText(/They go on once its owner or a member resumes them\.$/).waitFor()
 })
 
+test("an account's keys are shown to the last one, and freezing counts those that are not revoked", async () => {
+  const { gateway } = world
+  const person = await gateway.person()
+  const { id } = await gateway.key(person, { name: "lama" })
+  await gateway.sql`insert into api_keys select r.* from api_keys k, generate_series(1, 119) n, lateral jsonb_populate_record(k,
+    jsonb_build_object('id', 'key_more' || n, 'key_hash', 'more' || n)) r where k.id = ${id}`
+  await gateway.sql`update api_keys set revoked_at = now() where id = ${id}`
+  await using visit = await world.visit({ person: world.operator })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  const keys = page.getByRole("region", { name: "API keys" })
+  await eventually(async () => expect(await keys.getByRole("rowheader").count()).toBe(50))
+  for (const shown of [100, 120]) {
+    await keys.getByRole("button", { name: "Load more" }).click()
+    await eventually(async () => expect(await keys.getByRole("rowheader").count()).toBe(shown))
+  }
+  expect(await keys.getByRole("button", { name: "Load more" }).count()).toBe(0)
+  await page.getByRole("button", { name: "Freeze" }).click()
+  await page.getByRole("dialog").getByText("All its keys (119) are refused at once").waitFor()
+})
+
 test("a call that a customer asks about is found by its request id, from the accounts and on the account's calls", async () => {
   await using visit = await world.visit({ person: world.operator })
   const { page } = visit

@@ -124,6 +124,27 @@ test("an account that its owner's ceiling has paused is told so in its page, its
   expect(await told()).toEqual([null, null])
 })
 
+test("all keys of an account are listed, page by page, and those that are not revoked are counted", async () => {
+  const person = await gateway.person()
+  const { id } = await gateway.key(person)
+  await gateway.sql`insert into api_keys select r.* from api_keys k, generate_series(1, 103) n, lateral jsonb_populate_record(k,
+    jsonb_build_object('id', 'key_more' || n, 'key_hash', 'more' || n, 'revoked_at', case when n < 3 then now() end)) r where k.id = ${id}`
+  const account = (await ask(`/operator/accounts/${person.accountId}`)).json
+  expect([account.key_count, account.active_key_count, account.keys.length]).toEqual([104, 102, 100])
+  const listed: { id: string; status: string }[] = []
+  const first = `/operator/accounts/${person.accountId}/keys?limit=60`
+  for (let page = first; page !== "";) {
+    const { json } = await ask(page)
+    listed.push(...json.data)
+    page = json.next_cursor === null ? "" : `${first}&cursor=${json.next_cursor}`
+  }
+  expect(listed.slice(0, 100)).toEqual(account.keys)
+  expect(new Set(listed.map((key) => key.id)).size).toBe(104)
+  expect(listed.slice(-2).map(({ status }) => status)).toEqual(["revoked", "revoked"])
+  expect((await ask("/operator/accounts/acc_none/keys")).status).toBe(404)
+  expect((await gateway.dashboard(person, first)).status).toBe(403)
+})
+
 interface LogRow {
   readonly id: number
   readonly action: string

@@ -12,7 +12,7 @@ import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } from "./account-dialogs.tsx"
 import { useAccountText } from "./account-text.ts"
-import { AccountTags } from "./accounts.tsx"
+import { AccountNotice, AccountTags } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
 import { RefundDialog, useRefundsText } from "./refund-dialog.tsx"
 import { Refunds, useRefunds } from "./refunds.tsx"
@@ -24,6 +24,7 @@ export default function AccountPage() {
   const { data, error, refetch } = useQuery(accountQuery(id))
   // Asked for at once; shown below.
   useTransfers(id)
+  useKeys(id)
   useRefunds(id)
   useAccountTopUps(id)
   if (data !== undefined) return <Account account={data} />
@@ -69,17 +70,17 @@ function Account({ account }: { readonly account: AccountDetail }) {
         </>
       }
     >
-      <Notice account={account} />
+      <AccountNotice account={account} />
       <Numbers account={account} />
       <Ledger accountId={account.id} />
       <Refunds accountId={account.id} />
-      <Keys keys={account.keys} />
+      <Keys accountId={account.id} />
       <AccountTopUps account={account} />
       {act === "refund" && <RefundDialog account={account} onClose={close} />}
       {act === "adjust" && <AdjustDialog account={account} onClose={close} />}
       {act === "see-as" && <SeeAsDialog account={account} onClose={close} />}
       {act === "role" && <RoleDialog account={account} onClose={close} />}
-      {act === "freeze" && <FreezeDialog account={account} keys={account.key_count} onClose={close} />}
+      {act === "freeze" && <FreezeDialog account={account} keys={account.active_key_count} onClose={close} />}
       {act === "unfreeze" && <UnfreezeDialog account={account} onClose={close} />}
     </OperatorPage>
   )
@@ -99,27 +100,6 @@ function Identity({ account }: { readonly account: AccountDetail }) {
         <Link href={`/operator/audit?subject=${account.id}`}>{text.audit}</Link>
       </span>
     </span>
-  )
-}
-
-function Notice({ account }: { readonly account: AccountDetail }) {
-  const text = useAccountText()
-  const format = useFormat()
-  if (account.deleted_at !== null)
-    return <p className="operator-notice">{text.deletedSince(format.dateTime(account.deleted_at))}</p>
-  const { frozen_at: frozen, paused_at: paused, paused_until: until } = account
-  return (
-    <>
-      {frozen !== null && (
-        <p className="operator-notice">{text.frozenSince(format.dateTime(frozen), account.frozen_reason ?? "")}</p>
-      )}
-      {paused !== null && (
-        <p className="operator-notice">
-          {text.pausedSince(format.dateTime(paused))}{" "}
-          {until === null ? text.pausedByOwner : text.pausedUntil(format.dateTime(until))}
-        </p>
-      )}
-    </>
   )
 }
 
@@ -216,17 +196,18 @@ function useTransferColumns(): readonly Column<Transfer>[] {
   ]
 }
 
-type Key = AccountDetail["keys"][number]
+const useKeys = (accountId: string) => useList(["keys", accountId], (cursor) => keysPage(accountId, cursor))
 
 /** The account's keys, as far as an operator sees them. */
-export function Keys({ keys }: { readonly keys: readonly Key[] }) {
+function Keys({ accountId }: { readonly accountId: string }) {
   const text = useAccountText()
+  const { table } = useKeys(accountId)
   return (
     <Card title={text.keys} flush>
       <DataTable
         caption={text.keys}
         columns={useKeyColumns()}
-        rows={keys}
+        {...table}
         rowKey={({ id }) => id}
         empty={text.keysEmpty}
       />
@@ -283,6 +264,10 @@ function useKeyColumns(): readonly Column<Key>[] {
     { id: "created", head: heads.created, cell: ({ created_at: created }) => format.date(created) },
   ]
 }
+
+const keysPage = (id: string, cursor: string | undefined) =>
+  unwrap(api.operator.accounts({ id: encodeURIComponent(id) }).keys.get({ query: at(cursor) }))
+type Key = Awaited<ReturnType<typeof keysPage>>["data"][number]
 
 /** Everything about one account but its transfers. */
 export const accountQuery = (id: string) =>

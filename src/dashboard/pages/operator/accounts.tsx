@@ -8,6 +8,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { at, CsvLink, OperatorPage, type OperatorRole, SearchForm, useList, useParameter } from "./frame.tsx"
+import { useAccountText } from "./account-text.ts"
 import { useOperatorText } from "./act-dialog.tsx"
 
 const accountsPage = (query: string, cursor: string | undefined) =>
@@ -99,6 +100,28 @@ export function AccountTags({ account }: { readonly account: AccountState }) {
       )}
       {account.operator_role !== null && <Tag tone="accent">{`${text.operator}: ${roles[account.operator_role]}`}</Tag>}
     </span>
+  )
+}
+
+/** In words, since when an account is not as it should be. */
+export function AccountNotice({ account }: { readonly account: Account }) {
+  const text = useAccountText()
+  const format = useFormat()
+  if (account.deleted_at !== null)
+    return <p className="operator-notice">{text.deletedSince(format.dateTime(account.deleted_at))}</p>
+  const { frozen_at: frozen, paused_at: paused, paused_until: until } = account
+  return (
+    <>
+      {frozen !== null && (
+        <p className="operator-notice">{text.frozenSince(format.dateTime(frozen), account.frozen_reason ?? "")}</p>
+      )}
+      {paused !== null && (
+        <p className="operator-notice">
+          {text.pausedSince(format.dateTime(paused))}{" "}
+          {until === null ? text.pausedByOwner : text.pausedUntil(format.dateTime(until))}
+        </p>
+      )}
+    </>
   )
 }
 
