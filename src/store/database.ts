@@ -73,7 +73,7 @@ const DEADLINE_MS = 5000
  * Less than an attempt may take, so that it is the server that gives up: the connection is free for others then, and nothing is
  * left behind that waits on.
  */
-const LOCK_WAIT_MS = 1500
+export const LOCK_WAIT_MS = 1500
 const LOCK_NOT_AVAILABLE = "55P03"
 /** An attempt that may be repeated is given up sooner than one that may not. */
 const REPEATABLE_ATTEMPT_MS = 2000
@@ -165,10 +165,9 @@ class Pool implements Database {
       this.#idle.push(connection)
       return { value }
     } catch (error) {
-      const isHeld = error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE
       if (connection && error instanceof postgres.PostgresError && !isLost(error)) {
         this.#idle.push(connection)
-        throw isHeld ? new RowsHeld(HELD, { cause: error }) : error
+        throw isHeld(error) ? new RowsHeld(HELD, { cause: error }) : error
       }
       connection?.discard()
       // Who was let in before is refused for a while, as in an operator's maintenance. Who never was has the wrong address.
@@ -235,6 +234,10 @@ export function isLost(error: unknown): error is Error {
   if (!(error instanceof postgres.PostgresError)) return connectionCodes.has(error.code)
   return transientState.test(error.code) || isBrokenSession(error)
 }
+
+/** It has waited for a lock as long as it may; the session goes on. */
+export const isHeld = (error: unknown): boolean =>
+  error instanceof postgres.PostgresError && error.code === LOCK_NOT_AVAILABLE
 
 /** The server ended the session for a trouble of its own, as where its disk is too full to begin one. */
 const isBrokenSession = ({ severity, code }: postgres.PostgresError): boolean =>

@@ -6,7 +6,7 @@
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import { type Connection, pause, within } from "./connection.ts"
-import { type Database, DatabaseUnavailable, type Sql, isLost, notReached } from "./database.ts"
+import { type Database, DatabaseUnavailable, type Sql, isHeld, isLost, LOCK_WAIT_MS, notReached } from "./database.ts"
 import type { Servers } from "./servers.ts"
 
 const ANSWER_MS = 5000
@@ -104,9 +104,9 @@ export class SessionLock {
           onFenced(why)
           return
         }
-      } catch {
-        // Whatever it was, a fresh connection tells whether it is over.
-        return
+      } catch (error) {
+        // Whatever it was, a fresh connection tells whether it is over. Somebody holds the table, and the session its lock.
+        if (!isHeld(error)) return
       }
       await Promise.race([lost, pause(LOOK_MS, this.#released.promise)])
     }
@@ -138,7 +138,11 @@ export class SessionLock {
     const { servers, processId } = this.#options
     let connection: Connection | undefined
     try {
-      connection = await servers.connect({ timeoutMs: ANSWER_MS, statementTimeoutMs: ANSWER_MS })
+      connection = await servers.connect({
+        timeoutMs: ANSWER_MS,
+        statementTimeoutMs: ANSWER_MS,
+        lockWaitMs: LOCK_WAIT_MS,
+      })
       const [row] = await within(
         ANSWER_MS,
         connection.sql<{ held: boolean; session: number }[]>`

@@ -79,6 +79,14 @@ test("a lock that was lost is taken again, and until then its owner judges nobod
   expect(losses).toBe(1)
 })
 
+test("a lock is not lost where somebody holds the table of processes for longer than a look may take", async () => {
+  await target.sql.unsafe("begin; lock table processes in access exclusive mode")
+  await Bun.sleep(7_500)
+  await target.sql.unsafe("commit")
+  expect(losses).toBe(0)
+  expect((await locked()).toSorted()).toEqual([own.id, other.id].toSorted())
+}, 20_000)
+
 test("a process that was closed while its connections were gone is told, and stays without the lock", async () => {
   proxy.refuse()
   proxy.cut()
