@@ -6,14 +6,15 @@ import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import type { AccountChange, MemberRole, OwnedKey } from "../store/account-settings.ts"
 import type { Account, AccountStore, FirstSteps, ClientInfo } from "../store/accounts.ts"
+import type { AllowanceStore } from "../store/allowances.ts"
 import type { Act } from "../store/operator/audit.ts"
-import { type SecondFactorStore, type SignInStep, STEP_MINUTES } from "../store/second-factors.ts"
+import { type SecondFactorStore, type SignInStep, STEP_MINUTES, STEPS_ELSEWHERE } from "../store/second-factors.ts"
 import type { LookedAt, SessionRecord, SessionStore } from "../store/sessions.ts"
 import { knownTimeZone, type Passwords, TimeZone, verifyPassword } from "./fields.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 import type { OwnerMail } from "./owner-mail.ts"
 import { createSessionToken, hashSessionToken } from "./bearer-tokens.ts"
-import { networkOf, type SignUpLimiter, type PasswordThrottle } from "./rate-limits.ts"
+import { networkOf, type SignUpLimiter, type PasswordThrottle, tooManyFailures } from "./rate-limits.ts"
 
 /** What a session's token stands for, and which account a call of it is about. */
 export interface Session {
@@ -72,6 +73,7 @@ export interface AccountsOptions {
   readonly signUps: SignUpLimiter
   readonly mail: OwnerMail
   readonly factors: SecondFactorStore
+  readonly allowances: Pick<AllowanceStore, "take">
   /** Operators have their routes in sessions alone in which they have shown a second factor. */
   readonly operatorsNeedFactor: boolean
   readonly keysChanged: KeysChanged
@@ -128,6 +130,11 @@ export class Accounts {
 
     const step = { accountId: found.id, email: found.email, passwordHash: found.passwordHash }
     if (found.hasFactor) {
+      const [name, most] = [`sign-ins of ${found.id}, elsewhere`, STEPS_ELSEWHERE]
+      const waitS = found.isKnownNetwork
+        ? undefined
+        : await this.#parts.allowances.take({ name, most, seconds: STEP_MINUTES * 60 })
+      if (waitS !== undefined) return tooManyFailures(waitS * 1_000)
       const { token, hash } = createSessionToken()
       await this.#parts.factors.openStep({ ...step, tokenHash: hash })
       return { step: token, hasPasskey: found.hasPasskey, expiresAt: new Date(Date.now() + STEP_MINUTES * 60_000) }

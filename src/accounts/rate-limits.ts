@@ -212,7 +212,7 @@ export class PasswordThrottle {
   }
 }
 
-const tooManyFailures = (waitMs: number): Failure =>
+export const tooManyFailures = (waitMs: number): Failure =>
   new Failure("auth.unauthorized", {
     message: "There were too many failed attempts; wait before the next.",
     retryAfterS: Math.ceil(waitMs / 1000),

@@ -102,6 +102,7 @@ export function openAccounts(
     }),
     mail,
     factors: factorStore,
+    allowances,
     operatorsNeedFactor: config.OPERATOR_SECOND_FACTOR,
     keysChanged,
     accountChanged,

@@ -65,6 +65,11 @@ interface FirstCode {
 export const STEP_MINUTES = 10
 /** Sign-ins of one account that wait at once; the oldest gives way. */
 const STEPS = 20
+/**
+ * Those that networks from which nobody has signed in may begin in as long as one waits. Two such times may meet, and leave half of
+ * the places: who has the password alone must not push the owner's out.
+ */
+export const STEPS_ELSEWHERE = STEPS / 4
 
 const once = { deadlineMs: 5_000, retry: true } as const
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex")

@@ -8,13 +8,13 @@ import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { allowanceStore } from "../../src/store/allowances.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { passkeyStore } from "../../src/store/passkeys.ts"
-import { secondFactorStore } from "../../src/store/second-factors.ts"
+import { secondFactorStore, STEPS_ELSEWHERE } from "../../src/store/second-factors.ts"
 import { sessionStore } from "../../src/store/sessions.ts"
 import { openWorld, PASSWORD, type World } from "../http/dashboard/world.ts"
 
 let world: World
 beforeAll(async () => {
-  world = await openWorld({ sendsLinks: true })
+  world = await openWorld({ sendsLinks: true, addressHeader: "x-real-ip" })
 })
 afterAll(() => world[Symbol.asyncDispose]())
 
@@ -173,6 +173,23 @@ test("who knows the password guesses no faster from many networks, and keeps the
     code: "auth.unauthorized",
     detail: { retryAfterS: expect.any(Number) },
   })
+})
+
+test("who knows the password begins few sign-ins elsewhere, which leave those that the owner began at home", async () => {
+  const { email, app } = await withApp()
+  const own = await halfSignIn(email)
+  const begun: boolean[] = []
+  for (let n = 0; n < 30; n++) {
+    const headers = { "x-real-ip": `192.0.2.${n}` }
+    const { status, headers: answered } = await world.call("POST", "/auth/sign-in", {
+      headers,
+      body: { email, password: PASSWORD },
+    })
+    begun.push(status === 200)
+    expect([status, answered.has("retry-after")]).toEqual(status === 200 ? [200, false] : [401, true])
+  }
+  expect(begun.filter(Boolean)).toHaveLength(STEPS_ELSEWHERE)
+  expect((await show(own, codeOf(app))).status).toBe(200)
 })
 
 test("a database's clock that is set back keeps nobody out until it is where it was", async () => {

@@ -128,6 +128,7 @@ export async function openWorld(options: WorldOptions = {}) {
     passwords,
     mail,
     factors: factorStore,
+    allowances,
     operatorsNeedFactor: true,
     signUps: new SignUpLimiter(signUpStore(db), options.signUps ?? { perHour: 60, perDay: 300 }, now, sleep),
     slowDown,
