@@ -603,6 +603,35 @@ test("on a screen of 320 px what sorts a table is seen by whoever comes to it wi
   await visit.expectNoSidewaysScroll()
 })
 
+test.each([
+  [1_280, 800],
+  [320, 640],
+  [320, 400],
+])(
+  "with the keys alone, each field of a new key is seen when the focus is there: %i × %i px",
+  async (width, height) => {
+    await using visit = await world.visit({ person: everyKind })
+    const { page } = visit
+    await page.setViewportSize({ width, height })
+    await visit.open("/keys")
+    await page.getByRole("button", { name: "Create key" }).click()
+    await focused(page)
+    const hidden: string[] = []
+    for (let presses = 0; presses < 22; presses++) {
+      await page.keyboard.press("Tab")
+      await page.evaluate(() => new Promise(requestAnimationFrame))
+      const behind = await page.locator(":focus").evaluate((element) => {
+        const part = (name: string) => document.querySelector(`.modal-${name}`)?.getBoundingClientRect()
+        const { top, bottom } = element.getBoundingClientRect()
+        const isBetween = top >= (part("head")?.bottom ?? 0) && bottom <= (part("foot")?.top ?? 0)
+        return element.closest(".modal-body") === null || isBetween ? [] : [element.outerHTML]
+      })
+      hidden.push(...behind)
+    }
+    expect(hidden).toEqual([])
+  },
+)
+
 test("an amount in a key's form stays what it is when the language changes in another tab", async () => {
   const person = await world.gateway.person(1_000_000)
   await using visit = await world.visit({ person, language: "id" })
