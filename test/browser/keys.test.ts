@@ -582,8 +582,7 @@ test("a word finds keys, a column sorts them, and both are in the address and sa
   await visit.expectAccessible()
 })
 
-/** Whether it is on the screen with nothing above it, and whether the keyboard is there. */
-const placeOf = (button: Locator | undefined) =>
+const looksOf = (button: Locator | undefined) =>
   button?.evaluate((element) => {
     const { x, y, width, height } = element.getBoundingClientRect()
     const top = document.elementFromPoint(x + width / 2, y + height / 2)
@@ -597,9 +596,9 @@ test("on a screen of 320 px what sorts a table is seen by whoever comes to it wi
   const [name, budget] = ["Name", "Budget"].map((head) => page.getByRole("button", { name: head, exact: true }))
   await page.getByRole("combobox", { name: "Sort" }).focus()
   await page.keyboard.press("Tab")
-  expect(await placeOf(name)).toEqual({ isSeen: true, isFocused: true })
+  expect(await looksOf(name)).toEqual({ isSeen: true, isFocused: true })
   for (let presses = 0; presses < 4; presses++) await page.keyboard.press("Tab")
-  expect(await placeOf(budget)).toEqual({ isSeen: true, isFocused: true })
+  expect(await looksOf(budget)).toEqual({ isSeen: true, isFocused: true })
   await visit.expectNoSidewaysScroll()
 })
 
@@ -621,9 +620,10 @@ test.each([
       await page.keyboard.press("Tab")
       await page.evaluate(() => new Promise(requestAnimationFrame))
       const behind = await page.locator(":focus").evaluate((element) => {
-        const part = (name: string) => document.querySelector(`.modal-${name}`)?.getBoundingClientRect()
+        const [head, foot] = [".modal-head", ".modal-foot"].map((part) => document.querySelector(part))
         const { top, bottom } = element.getBoundingClientRect()
-        const isBetween = top >= (part("head")?.bottom ?? 0) && bottom <= (part("foot")?.top ?? 0)
+        const isBetween =
+          top >= (head?.getBoundingClientRect().bottom ?? 0) && bottom <= (foot?.getBoundingClientRect().top ?? 0)
         return element.closest(".modal-body") === null || isBetween ? [] : [element.outerHTML]
       })
       hidden.push(...behind)
