@@ -10,6 +10,7 @@ import { Failure } from "../failure/failure.ts"
 import { ACCOUNT_ID } from "../http/operator/accounts.ts"
 import { accountJson } from "../http/operator/account-json.ts"
 import { keyJson } from "../http/dashboard/key-json.ts"
+import { memberJson } from "../http/dashboard/members.ts"
 import { pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpSummary } from "../http/dashboard/top-ups.ts"
 import { besideGateways } from "../payments/top-ups.ts"
@@ -17,6 +18,7 @@ import { accountMailStore } from "../store/account-mails.ts"
 import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import type { Database } from "../store/database.ts"
+import { memberStore } from "../store/members.ts"
 import { type AccountView, accountViews } from "../store/operator/accounts.ts"
 import type { Adjustment } from "../store/operator/adjustments.ts"
 import { secondFactorStore } from "../store/second-factors.ts"
@@ -75,7 +77,7 @@ const listCommand = () =>
 
 const showCommand = () =>
   command("show", {
-    summary: "Show one account with its keys and top-ups",
+    summary: "Show one account with its members, keys and top-ups",
     examples: [["account show ana@mail.id", "by e-mail address or id"]],
   })
     .argument("<account>", "an e-mail address or an id")
@@ -87,10 +89,11 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
   const page = { after: undefined, limit: SHOWN + 1 }
   const allKeys = await apiKeyStore(database).list(account.id, page)
   const allTopUps = await topUpStore(database).list(account.id, page)
+  const members = await memberStore(database).list(account.id)
   const { paused } = account
   const [keys, topUps] = [allKeys.slice(0, SHOWN), allTopUps.slice(0, SHOWN)]
-  if (json)
-    return beside.printJson({ ...accountJson(account), keys: keys.map(keyJson), top_ups: topUps.map(topUpSummary) })
+  const lists = { keys: keys.map(keyJson), top_ups: topUps.map(topUpSummary), members: members.map(memberJson) }
+  if (json) return beside.printJson({ ...accountJson(account), ...lists })
   beside.printFields({
     id: account.id,
     email: account.email,
@@ -109,6 +112,11 @@ async function show(database: Database, name: string, json: boolean): Promise<vo
       owes: `${rp(account.claimMicro)} for payments that were taken back: settled before anything else, and until then calls get 402`,
     }),
   })
+  if (members.length > 0) {
+    console.log("")
+    const rows = members.map((one) => [one.email, one.id, one.role, minute(one.since), one.invitedBy ?? "-"])
+    beside.printTable(["member", "account", "role", "since", "invited by"], rows)
+  }
   if (keys.length > 0) console.log("")
   printKeys(keys)
   if (allKeys.length > SHOWN) console.log(`\nall: loket key list ${account.id}`)

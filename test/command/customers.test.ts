@@ -83,6 +83,20 @@ test("what an account owes for payments that were taken back is shown, since its
   await world.sql`delete from accounts where id = 'acc_owes'`
 })
 
+test("who else works on an account is shown", async () => {
+  const { id, email } = await victim()
+  expect((await run("account", "show", id)).said).not.toContain("member")
+  await world.sql`insert into accounts select r.* from accounts a,
+    lateral jsonb_populate_record(a, '{"id":"acc_works","email":"works@example.test"}') r where a.id = ${id}`
+  await world.sql`insert into members (account_id, member_id, role, invited_by, invitation_hash) values (${id}, 'acc_works', 'viewer', ${id}, '')`
+  expect((await run("account", "show", id)).said).toMatch(
+    new RegExp(`^works@example.test +acc_works +viewer .* ${email}$`, "m"),
+  )
+  expect(await json("account", "show", id)).toMatchObject({ members: [{ id: "acc_works", role: "viewer" }] })
+  await world.sql`delete from members where member_id = 'acc_works'`
+  await world.sql`delete from accounts where id = 'acc_works'`
+})
+
 test("where an account has more keys and top-ups than are shown, the commands that list all are named", async () => {
   const { id, keyId, topUpId } = await victim()
   expect((await run("account", "show", id)).said).not.toContain("all:")

@@ -54,6 +54,24 @@ test("an account that its owner's ceiling has paused is told so in the list and 
   await page.getByText(/They go on once its owner or a member resumes them\.$/).waitFor()
 })
 
+test("who else works on an account is shown, with a way to that account", async () => {
+  const [owner, member] = [await world.gateway.person(), await world.gateway.person()]
+  await world.gateway.sql`insert into members (account_id, member_id, role, invited_by, invitation_hash)
+    values (${owner.accountId}, ${member.accountId}, 'billing', ${owner.accountId}, '')`
+  await using visit = await world.visit({ person: world.operator, size: "phone" })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${owner.accountId}`)
+  const members = page.getByRole("region", { name: "Members" })
+  await members.getByText("Billing").waitFor()
+  await visit.expectAccessible()
+  await visit.expectNoSidewaysScroll()
+  await members.getByRole("rowheader").getByRole("link").click()
+  await page.waitForURL(new RegExp(`/operator/accounts/${member.accountId}$`))
+  // Most have none.
+  await page.getByRole("region", { name: "API keys" }).waitFor()
+  expect(await members.count()).toBe(0)
+})
+
 test("an account's keys are shown to the last one, and freezing counts those that are not revoked", async () => {
   const { gateway } = world
   const person = await gateway.person()

@@ -94,6 +94,8 @@ export const useAccountText = texts({
       chargeback: "Ditarik kembali bank",
       claim: "Pelunasan tagihan",
     },
+    members: "Anggota",
+    memberColumns: { email: "E-mail", role: "Peran", since: "Sejak", invitedBy: "Diundang oleh" },
     keys: "Kunci API",
     keysEmpty: "Belum ada kunci",
     keyColumns: {
@@ -208,6 +210,8 @@ export const useAccountText = texts({
       chargeback: "Taken back by a bank",
       claim: "Claim settled",
     },
+    members: "Members",
+    memberColumns: { email: "E-mail", role: "Role", since: "Since", invitedBy: "Invited by" },
     keys: "API keys",
     keysEmpty: "No keys yet",
     keyColumns: {

@@ -12,7 +12,7 @@ import { Money, Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } from "./account-dialogs.tsx"
 import { useAccountText } from "./account-text.ts"
-import { AccountNotice, AccountTags } from "./accounts.tsx"
+import { AccountNotice, AccountTags, Members } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
 import { RefundDialog, useRefundsText } from "./refund-dialog.tsx"
 import { Refunds, useRefunds } from "./refunds.tsx"
@@ -74,6 +74,7 @@ function Account({ account }: { readonly account: AccountDetail }) {
       <Numbers account={account} />
       <Ledger accountId={account.id} />
       <Refunds accountId={account.id} />
+      {account.members.length > 0 && <Members members={account.members} />}
       <Keys accountId={account.id} />
       <AccountTopUps account={account} />
       {act === "refund" && <RefundDialog account={account} onClose={close} />}

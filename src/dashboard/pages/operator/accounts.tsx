@@ -1,12 +1,13 @@
-/** All accounts, with a search by e-mail, account id, key id or key. */
+/** All accounts and their states, with a search by e-mail, account id, key id or key. */
 import { UserSearch } from "lucide-react"
-import { useLocation } from "wouter"
+import { Link, useLocation } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { useFormat, texts } from "../../i18n/language.tsx"
+import { useRoleText } from "../../shell/text.ts"
 import { at, CsvLink, OperatorPage, type OperatorRole, SearchForm, useList, useParameter } from "./frame.tsx"
 import { useAccountText } from "./account-text.ts"
 import { useOperatorText } from "./act-dialog.tsx"
@@ -122,6 +123,38 @@ export function AccountNotice({ account }: { readonly account: Account }) {
         </p>
       )}
     </>
+  )
+}
+
+interface Member {
+  readonly id: string
+  readonly email: string
+  readonly role: "owner" | "billing" | "developer" | "viewer"
+  readonly since: string
+  readonly invited_by: string | null
+}
+
+/** Who else works on an account, each with an account of their own. */
+export function Members({ members }: { readonly members: readonly Member[] }) {
+  const text = useAccountText()
+  const { roles } = useRoleText()
+  const format = useFormat()
+  const { memberColumns: heads } = text
+  const columns: readonly Column<Member>[] = [
+    {
+      id: "email",
+      head: heads.email,
+      names: true,
+      cell: ({ id, email }) => <Link href={`/operator/accounts/${id}`}>{email}</Link>,
+    },
+    { id: "role", head: heads.role, cell: ({ role }) => roles[role] },
+    { id: "since", head: heads.since, cell: ({ since }) => format.date(since) },
+    { id: "invited-by", head: heads.invitedBy, cell: ({ invited_by: by }) => by ?? "–" },
+  ]
+  return (
+    <Card title={text.members} flush>
+      <DataTable caption={text.members} columns={columns} rows={members} rowKey={({ id }) => id} empty="" />
+    </Card>
   )
 }
 
