@@ -17,6 +17,7 @@ import { besideGateways } from "../payments/top-ups.ts"
 import { accountMailStore } from "../store/account-mails.ts"
 import { accountStore } from "../store/accounts.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
+import { archivesIn } from "../store/archives.ts"
 import type { Database } from "../store/database.ts"
 import { memberStore } from "../store/members.ts"
 import { type AccountView, accountViews } from "../store/operator/accounts.ts"
@@ -64,10 +65,11 @@ const listCommand = () =>
     .option("--cursor <text>", "where the page before ended")
     .option("--json", "print JSON, as the operator's API does")
     .action((query, { limit, cursor, json }) =>
-      withDatabase(async (database) => {
+      withDatabase(async (database, { DATA_DIR }) => {
         const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [ACCOUNT_ID]))
         const [after] = page.after ?? []
-        const rows = await accountViews(database).search({ query: query?.normalize("NFC"), after, limit: limit + 1 })
+        const search = { query: query?.normalize("NFC"), after, limit: limit + 1 }
+        const rows = await accountViews(database, archivesIn(DATA_DIR)).search(search)
         const shown = pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
         if (json === true) return beside.printJson(shown)
         printAccounts(rows.slice(0, limit))

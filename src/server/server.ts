@@ -206,6 +206,7 @@ function routes({
         accountChanged: (id) => events.accountChanged(id),
         confirmAbove: micro(BigInt(config.ADJUSTMENT_CONFIRM_RP) * MICRO_PER_RUPIAH),
         usage: usageStore(database, archivesIn(config.DATA_DIR)),
+        archives: archivesIn(config.DATA_DIR),
         runs,
         sums,
         movements: movementStore(database),

@@ -97,6 +97,11 @@ const found = async (ids: readonly string[], accountId = world.victim.accountId)
   const usage = usageStore(world.db, archivesIn(directory))
   return await Promise.all(ids.map((id) => usage.find(accountId, id)))
 }
+/** As operators search for whose a call is. */
+const ownersOf = async (query: string) => {
+  const search = { query, after: undefined, limit: 2 }
+  return (await accountViews(world.db, archivesIn(directory)).search(search)).map(({ id }) => id)
+}
 /** The account's transfers page by page, and its charges as it is told them itself. */
 const charged = async () => {
   const { victim, db } = world
@@ -205,6 +210,11 @@ test.each(ENDS)(
     await agrees("--full")
     await agrees()
     expect(await archive()).toMatchObject({ code: 0, said: "nothing to archive" })
+    for (const id of [...ids, ...many]) {
+      const [account] = await ownersOf(id)
+      expect([id, account]).toEqual([id, world.victim.accountId])
+    }
+    expect(await ownersOf(idAt("2026-05-02T00:00"))).toEqual([])
 
     // Any program reads the file.
     const lines = Bun.spawnSync(["zcat", join(archivesIn(directory), "usage_2026_05.csv.gz")]).stdout.toString()
@@ -294,6 +304,11 @@ test("a file that is another, or not there, is told, and is no call that is not 
     complaint: expect.stringContaining("usage_before.csv.gz is not here"),
   })
   expect(await found([first]).catch(String)).toContain("is not here: copy it from where it was archived")
+  const environment = { DATABASE_URL: world.url, DATA_DIR: directory }
+  expect(await loket(environment, "account", "list", first)).toMatchObject({
+    code: 1,
+    complaint: expect.stringContaining("usage_before.csv.gz is not here: copy it from where it was archived"),
+  })
 })
 
 test("an archived call that is taken back is charged no more, once, and one that is sent again is not booked again", async () => {

@@ -61,6 +61,8 @@ export interface OperatorDeps {
   readonly confirmAbove: Micro
   readonly accountChanged: AccountChanged
   readonly usage: UsageStore
+  /** The directory of records that the database has no longer. */
+  readonly archives: string
 }
 
 export function operatorControllers(deps: OperatorDeps) {
@@ -75,6 +77,7 @@ export function operatorControllers(deps: OperatorDeps) {
     confirmAbove,
     accountChanged,
     usage,
+    archives,
   } = deps
   const { actors } = ports
   const audit = auditStore(database)
@@ -99,7 +102,7 @@ export function operatorControllers(deps: OperatorDeps) {
         adjustments,
         confirmAbove,
         audit,
-        views: accountViews(database),
+        views: accountViews(database, archives),
         keys: apiKeyStore(database),
         topUps: topUpStore(database),
         members: memberStore(database),

@@ -1,5 +1,6 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
+import { archivedOwner } from "../archives.ts"
 import { isPaused, type Pause, type PauseRow, pauseOf } from "../breakers.ts"
 import type { Database, Sql } from "../database.ts"
 import { chargedFrom, credits, newestCharges } from "../movements.ts"
@@ -82,7 +83,12 @@ const once = { deadlineMs: 5_000, retry: true } as const
 /** As much of a key as is kept readable. */
 const KEY_PREFIX_LENGTH = 13
 
-export function accountViews(database: Database): AccountViews {
+/** `archives`: the directory of records that the database has no longer; without it none of their calls is searched for. */
+export function accountViews(database: Database, archives?: string): AccountViews {
+  const find = async (id: string): Promise<AccountView | undefined> => {
+    const [row] = await database.run((sql) => sql<AccountRow[]>`${selectAccounts(sql)} where a.id = ${id}`, once)
+    return row && toView(row)
+  }
   return {
     async search({ query, after, limit }) {
       const rows = await database.run(
@@ -93,13 +99,14 @@ export function accountViews(database: Database): AccountViews {
           order by a.created_at desc, a.id desc limit ${limit}`,
         once,
       )
-      return rows.map(toView)
+      if (rows.length > 0 || after !== undefined || archives === undefined) return rows.map(toView)
+      if (query === undefined || !REQUEST_ID.test(query)) return []
+      const owner = await database.run((sql) => archivedOwner(sql, archives, query), once)
+      const account = owner === undefined ? undefined : await find(owner)
+      return account === undefined ? [] : [account]
     },
 
-    async find(id) {
-      const [row] = await database.run((sql) => sql<AccountRow[]>`${selectAccounts(sql)} where a.id = ${id}`, once)
-      return row && toView(row)
-    },
+    find,
 
     async named(text) {
       const [row] = await database.run(
