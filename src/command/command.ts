@@ -162,7 +162,10 @@ export const commandAct = (): Act => ({ requestId: `cmd_${nanoid()}`, operatorId
 export async function accountNamed(database: Database, name: string): Promise<AccountView> {
   const found = await accountViews(database).named(name.normalize("NFC"))
   if (found !== undefined) return found
-  throw new CommandFailure(`there is no account ${name}; look for it with \`loket account list ${name.slice(0, 8)}\``)
+  // A key is known by its beginning, and a secret as a whole; any other id of ours is looked for whole.
+  const known = /^(?:sk-.{0,10}|(?:acc|key|req|top)_.*|.{0,8})/.exec(name)?.[0] ?? ""
+  const said = name.startsWith("sk-") ? `${known}…` : name
+  throw new CommandFailure(`there is no account ${said}; look for it with \`loket account list ${known}\``)
 }
 
 /** Throws what a person can cause as a sentence. */
@@ -206,8 +209,7 @@ export const LIST_LIMIT = 50
 const MAX_LISTED = 100
 
 export function limit(text: string): number {
-  const number = Number(text)
-  if (/^\d{1,3}$/.test(text) && number >= 1 && number <= MAX_LISTED) return number
+  if (/^\d{1,3}$/.test(text) && Number(text) >= 1 && Number(text) <= MAX_LISTED) return Number(text)
   throw new InvalidArgumentError(`It must be a whole number from 1 to ${MAX_LISTED}.`)
 }
 

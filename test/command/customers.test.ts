@@ -54,6 +54,15 @@ test("an account is found by part of its address, and shown by its whole address
     said: "",
     complaint: "there is no account nobody@mail.id; look for it with `loket account list nobody@m`",
   })
+  // What is looked for finds no more than is meant, and a whole key is told no further.
+  for (const [name, said, list] of [
+    ["sk-loket-abcdefghijklmnop", "sk-loket-abcd…", "sk-loket-abcd"],
+    ["req_0mx1mf2rwDNpMsVRgzxrASQMp9t", "req_0mx1mf2rwDNpMsVRgzxrASQMp9t", "req_0mx1mf2rwDNpMsVRgzxrASQMp9t"],
+    ["key_yHAIQ66HJPOTco-xoSa_U", "key_yHAIQ66HJPOTco-xoSa_U", "key_yHAIQ66HJPOTco-xoSa_U"],
+  ])
+    expect((await run("key", "list", name!)).complaint).toBe(
+      `there is no account ${said}; look for it with \`loket account list ${list}\``,
+    )
 })
 
 test("the next page that a list names is of the same list, as it can be typed", async () => {
