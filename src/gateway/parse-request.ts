@@ -99,7 +99,8 @@ export async function parseRequest(
     return {
       request,
       offer,
-      exchange: ({ strip, pass }, backend) => body.exchange(request, backend, { strip, pass }),
+      exchange: ({ strip, pass, maxOutputTokens: modelLimit }, backend) =>
+        body.exchange(request, backend, { strip, pass, modelLimit }),
       conversation: conversationKey(secret, { accountId, keyId, model: offer.model.id }, defined(request.conversation)),
       large: requestBytes > LARGE_BODY_BYTES,
       requestBytes,

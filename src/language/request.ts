@@ -99,6 +99,8 @@ export interface Target {
   readonly strip: readonly string[]
   /** Names of fields that this model takes beside those of its format (catalogue `pass`). */
   readonly pass?: readonly string[]
+  /** The longest answer that this model gives, in tokens. */
+  readonly modelLimit?: number
 }
 
 /** What the gateway changes in a body before it forwards it. */
@@ -114,6 +116,16 @@ export const answerLimit = (
   request: Pick<ModelRequest, "maxOutputTokens">,
   { maxOutputTokens }: Pick<Forwarding, "maxOutputTokens">,
 ): number => Math.min(request.maxOutputTokens ?? maxOutputTokens, maxOutputTokens)
+
+/** The least budget of thinking that the Claude family takes, in tokens. */
+export const MIN_BUDGET = 1024
+
+/**
+ * A budget of thinking under a lowered answer limit (decisions §3): it shrinks in proportion, so that room for the answer stays. It is
+ * at least `MIN_BUDGET` and under the limit; undefined where none fits.
+ */
+export const lowerBudget = (budget: number, asked: number, limit: number): number | undefined =>
+  limit <= MIN_BUDGET ? undefined : Math.min(Math.max(Math.floor((budget / asked) * limit), MIN_BUDGET), limit - 1)
 
 /** How a format writes a body for its own backends. */
 export interface Forwarded {

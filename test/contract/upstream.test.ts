@@ -375,16 +375,16 @@ describe(covers("12.2", "3.large-limit"), () => {
   })
 
   test("a thinking budget is lowered with the limit", async () => {
-    const poor = await gateway.person(10_000)
-    const { key } = await gateway.key(poor)
-    const model = await gateway.model({ format: "messages", max_output_tokens: 8_000_000, output_micro: 5_000_000 })
-    const thinking = { type: "enabled", budget_tokens: 7_000_000 }
-    const response = await ask(gateway, key, "messages", model, { max_tokens: 8_000_000, thinking })
-    expect(response.status).toBe(200)
-    const body = callsOf(gateway, model)[0]?.body
-    const limit = Number(body?.["max_tokens"])
-    expect(limit).toBeWithin(16, 1_001)
-    const lowered = body?.["thinking"] as { budget_tokens?: number; type: string } | undefined
-    expect(lowered?.budget_tokens ?? 0).toBeLessThan(limit)
+    const dear = { max_output_tokens: 8_000_000, output_micro: 5_000_000, pass: ["thinking"] }
+    const budget = { type: "enabled", budget_tokens: 7_000_000 }
+    for (const format of ["messages", "chat"] as const) {
+      const { key } = await gateway.key(await gateway.person(10_000))
+      const model = await gateway.model({ format, ...dear })
+      const response = await ask(gateway, key, format, model, { max_tokens: 8_000_000, thinking: budget })
+      expect(response.status).toBe(200)
+      const { max_tokens: limit, thinking } = callsOf(gateway, model)[0]?.body ?? {}
+      expect(limit).toBeWithin(16, 1_001)
+      expect((thinking as { budget_tokens?: number }).budget_tokens ?? 0).toBeLessThan(Number(limit))
+    }
   })
 })

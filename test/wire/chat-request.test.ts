@@ -194,14 +194,18 @@ describe("a failure's message", () => {
   })
 })
 
+const PASS = ["thinking", "thinking_budget", "reasoning"]
+
 const send = (fields: JsonObject, maxOutputTokens = 100): JsonObject => {
-  const request = decodeRequest(ask(fields))
+  const request = decodeRequest(ask(fields), { pass: PASS, betas: [] })
   if (request instanceof Failure) throw new Error(request.message)
   return encodeRequest(request, {
     model: "vendor/m-1",
     maxOutputTokens,
     stream: request.stream,
     strip: ["temperature"],
+    pass: PASS,
+    modelLimit: 16_000,
   })
 }
 
@@ -235,4 +239,26 @@ describe("what a chat backend is sent", () => {
     expect(send({})["store"]).toBeUndefined()
   })
   test("keeps n", () => expect(send({ n: 3 })["n"]).toBe(3))
+  test("has budgets of thinking that shrink with the limit, in proportion, also where the client named no limit", () => {
+    const budgets: JsonObject = {
+      thinking: { type: "enabled", budget_tokens: 8_000 },
+      thinking_budget: 8_000,
+      reasoning: { max_tokens: 8_000, exclude: true },
+    }
+    const halved: JsonObject = {
+      thinking: { type: "enabled", budget_tokens: 3_000 },
+      thinking_budget: 3_000,
+      reasoning: { max_tokens: 3_000, exclude: true },
+    }
+    expect(send({ ...budgets, max_tokens: 16_000 }, 6_000)).toMatchObject(halved)
+    expect(send(budgets, 6_000)).toMatchObject(halved)
+    const off = { thinking: { type: "disabled" }, thinking_budget: 50, reasoning: { max_tokens: 50 } }
+    expect(send({ ...budgets, max_completion_tokens: 16_000 }, 100)).toMatchObject(off)
+    expect(send({ thinking_budget: 1 })).toMatchObject({ thinking_budget: 1 })
+    expect(send({ thinking_budget: 0 })).toMatchObject({ thinking_budget: 0 })
+    // Where nothing is lowered they are the client's.
+    expect(send({ ...budgets, max_tokens: 500 }, 500)).toMatchObject(budgets)
+    expect(send({ ...budgets, max_tokens: 100_000 }, 16_000)).toMatchObject(budgets)
+    expect(send(budgets, 16_000)).toMatchObject(budgets)
+  })
 })

@@ -51,7 +51,7 @@ import type { ClientFormat } from "../format.ts"
 import { streamFailure } from "../shared/chunks.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder } from "./events-out.ts"
-import { decodePrompt } from "./prompt-in.ts"
+import { decodePrompt, lowerBudgets } from "./prompt-in.ts"
 import { encodePrompt } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 
@@ -196,7 +196,7 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   if (present(newer)) body["max_completion_tokens"] = limit
   if (present(older) || !present(newer)) body["max_tokens"] = limit
   if (forwarding.stream) body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
-  return body
+  return lowerBudgets(body, answerLimit(request, { maxOutputTokens: forwarding.modelLimit ?? limit }), limit)
 }
 
 function estimatePrompt(body: JsonObject, accountId: string | undefined): InputEstimate {

@@ -5,6 +5,7 @@
  */
 import { beginsWith, isObject, type Json, type JsonObject } from "../../language/json.ts"
 import type { Effort, Reasoning } from "../../language/prompt.ts"
+import { lowerBudget, MIN_BUDGET } from "../../language/request.ts"
 import { unseal } from "./content.ts"
 
 export interface ModelTraits {
@@ -91,7 +92,6 @@ function nearestEffort(traits: ModelTraits, asked: Effort): Effort | undefined {
 
 const RISING: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
-const MIN_BUDGET = 1024
 /** Tokens, for a client that named an effort where the model wants a budget. */
 const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
   minimal: MIN_BUDGET,
@@ -178,9 +178,8 @@ export function lowerThinking(body: JsonObject, asked: number, limit: number): J
   if (limit >= asked || !isObject(thinking) || thinking["type"] !== "enabled") return body
   const budget = thinking["budget_tokens"]
   if (typeof budget !== "number") return body
-  if (limit <= MIN_BUDGET) return withoutThinking(body)
-  const inProportion = Math.floor((budget / asked) * limit)
-  const lowered = Math.min(Math.max(inProportion, MIN_BUDGET), limit - 1)
+  const lowered = lowerBudget(budget, asked, limit)
+  if (lowered === undefined) return withoutThinking(body)
   body["thinking"] = { ...thinking, budget_tokens: lowered }
   return body
 }
