@@ -110,7 +110,10 @@ export async function openGateway(
     ledgerStore: ledgerStore({
       database: store.ledgerDatabase,
       processId: process.id,
-      fenced: (ids) => log.error("settled without a lease", { request_ids: ids.join(" ") }),
+      fenced: (ids) => {
+        log.error("settled without a lease", { request_ids: ids.join(" ") })
+        process.leaseUnknown()
+      },
       archived: (ids) => log.error("settled after archiving", { request_ids: ids.join(" ") }),
     }),
     withdrawals,

@@ -40,6 +40,8 @@ export interface RegisteredProcess {
   deadProcesses(): Promise<string[]>
   /** Closes a process that is gone. Does nothing to one that lives, and nothing the second time. */
   closeProcess(id: string): Promise<Closed>
+  /** A settlement has found a lease of this process not open: it ends, unless it is closing. */
+  leaseUnknown(): void
   /** Closes this process itself, after its last statement. */
   close(): Promise<void>
 }
@@ -74,6 +76,7 @@ export async function registerProcess(options: ProcessOptions): Promise<Register
       return await statements.findDead(id, exclusive)
     },
     closeProcess: (other) => closeProcess(statements, other, exclusive),
+    leaseUnknown: () => lock?.leaseUnknown(),
     close: async () => {
       await lock?.release()
       await closeProcess(statements, id, false)

@@ -13,6 +13,7 @@ const ANSWER_MS = 5000
 /** How often a silent connection is asked whether it still is one. */
 const LOOK_MS = 2000
 const RETAKE_PAUSE_MS = 100
+const LEFT = "the server that it began on was left for one that had not heard of it"
 
 /** The number that stands for a process, in SQL. */
 export function lockKey(sql: Sql, id: ReturnType<Sql> | string) {
@@ -35,6 +36,7 @@ export class SessionLock {
   readonly #released = Promise.withResolvers<void>()
   #over = false
   #registered = false
+  #leaseIsUnknown = false
   /** The session that holds the lock: its process on the server. */
   #session: number | undefined
   /** What is asked alone of a pooler that lends sessions gets the same one again and again, so that each look finds the lock's. */
@@ -59,6 +61,11 @@ export class SessionLock {
   /** From now on the database knows this process; one that does not know it has not got what was written before. */
   registered(): void {
     this.#registered = true
+  }
+
+  /** The database has no lease open that this process has: where it has not closed the process, it has not got what was written before. */
+  leaseUnknown(): void {
+    this.#leaseIsUnknown = true
   }
 
   async release(): Promise<void> {
@@ -93,12 +100,13 @@ export class SessionLock {
     while (!this.#over && !connection.closed) {
       try {
         const isRegistered = this.#registered
+        const leaseIsUnknown = this.#leaseIsUnknown
         const [row] = await within(
           ANSWER_MS,
           connection.sql<{ session: number; open: boolean | null }[]>`
             select pg_backend_pid() as session, (select closed_at is null from processes where id = ${processId}) as open`,
         )
-        const why = this.#whyOver(row, isRegistered) ?? (await this.#whyShared())
+        const why = this.#whyOver(row, { isRegistered, leaseIsUnknown }) ?? (await this.#whyShared())
         if (why !== undefined) {
           this.#end()
           onFenced(why)
@@ -112,10 +120,14 @@ export class SessionLock {
     }
   }
 
-  #whyOver(row: { session: number; open: boolean | null } | undefined, isRegistered: boolean): string | undefined {
+  /** By what was known before the database was asked. */
+  #whyOver(
+    row: { session: number; open: boolean | null } | undefined,
+    { isRegistered, leaseIsUnknown }: { readonly isRegistered: boolean; readonly leaseIsUnknown: boolean },
+  ): string | undefined {
     if (row?.open === false) return "another process took this one for dead and closed it"
-    if (row?.open !== true && isRegistered)
-      return "the database does not know this process: the server that it began on was left for one that had not heard of it"
+    if (row?.open !== true && isRegistered) return `the database does not know this process: ${LEFT}`
+    if (leaseIsUnknown) return `the database does not know what this process has leased: ${LEFT}`
     if (row?.session !== this.#session) return new SessionsShared().message
     return undefined
   }

@@ -248,3 +248,27 @@ test("a standby alone is refused with a sentence that names it", async () => {
   await gateway.silent
   expect(gateway.complaints.join("\n")).toContain(`${hostOf(two)} is a standby`)
 }, 60_000)
+
+test("a server that has not heard of what a gateway has leased ends it, and the next one charges as ever", async () => {
+  if (!ready) return
+  const gateway = await start()
+  const customer = await gateway.customer(10_000)
+  expect(await status(gateway, customer)).toBe(200)
+  // As where the standby that is promoted had not got the last of the old primary: the process is known, its lease is not.
+  await one.admin(
+    (sql) => sql`
+      with gone as (delete from leases returning account_id, granted_micro - returned_micro - settled_micro as left)
+      update balances b set leased_micro = b.leased_micro - g.left from gone g where b.account_id = g.account_id`,
+  )
+  expect(await status(gateway, customer)).toBe(200)
+  const late = Bun.sleep(10_000).then(() => "it runs on")
+  expect(await Promise.race([gateway.exited, late])).toBe(1)
+  await gateway.silent
+  expect(gateway.complaints.join("\n")).toContain("the database does not know what this process has leased")
+  expect(await charged(one)).toBe(1)
+  const next = await start()
+  expect(await status(next, customer)).toBe(200)
+  expect(await charged(one)).toBe(2)
+  expect(await next.stop()).toBe(0)
+  await one.admin(reconcile)
+}, 60_000)
