@@ -34,7 +34,7 @@ export class Connection {
   session: number | undefined
 
   constructor(options: ConnectionOptions) {
-    const { url, socketPath, tls } = locate(options.url)
+    const { url, socketPath, tls, ipv6 } = locate(options.url)
     this.#overNetwork = socketPath === undefined
     this.#statementTimeoutMs = options.statementTimeoutMs
     this.#lockWaitMs = options.lockWaitMs ?? 0
@@ -53,7 +53,7 @@ export class Connection {
       onnotify: options.onNotify,
       onclose: () => this.discard(),
       // Our own socket, because postgres.js only ever half-closes its own, which a dead network never answers.
-      socket: ({ host, port }: { host: string[]; port: number[] }) => this.#dial(host[0], port[0], socketPath),
+      socket: ({ host, port }: { host: string[]; port: number[] }) => this.#dial(ipv6 ?? host[0], port[0], socketPath),
     } satisfies postgres.Options<{ bigint: postgres.PostgresType<bigint> }> & { socket: unknown; onnotify: unknown }
     this.sql = postgres(url, settings)
     teachArrays(this.sql)
@@ -122,19 +122,27 @@ export class Connection {
 const connectionLost = () =>
   Object.assign(new Error("the connection was lost before it was ready"), { code: "CONNECTION_CLOSED" })
 
+interface Located {
+  readonly url: string
+  readonly socketPath: string | undefined
+  readonly tls: Tls
+  readonly ipv6: string | undefined
+}
+
 /**
  * libpq's `?host=/directory` is not known to postgres.js, which would send it to the server as a setting, and neither are its files
- * for TLS. On a socket of this machine there is none.
+ * for TLS. On a socket of this machine there is none. An address of IPv6 it cuts at its first colon.
  */
-function locate(text: string): { url: string; socketPath: string | undefined; tls: Tls } {
+function locate(text: string): Located {
   const url = new URL(text)
   const tls = takeTls(url)
   const directory = url.searchParams.get("host")
-  if (!directory?.startsWith("/")) return { url: url.href, socketPath: undefined, tls }
+  const ipv6 = /^\[(.+)\]$/.exec(url.hostname)?.[1]
+  if (!directory?.startsWith("/")) return { url: url.href, socketPath: undefined, tls, ipv6 }
   const port = url.searchParams.get("port") ?? (url.port || "5432")
   url.searchParams.delete("host")
   url.searchParams.delete("port")
-  return { url: url.href, socketPath: `${directory}/.s.PGSQL.${port}`, tls: false }
+  return { url: url.href, socketPath: `${directory}/.s.PGSQL.${port}`, tls: false, ipv6: undefined }
 }
 
 // What a fresh connection is told, and what it is asked, before anybody has it. All of it is sent at once, so that it costs

@@ -41,7 +41,7 @@ interface Pair {
   held: Buffer[]
 }
 
-export async function openFaultProxy(target: string): Promise<FaultProxy> {
+export async function openFaultProxy(target: string, ownHost = "127.0.0.1"): Promise<FaultProxy> {
   const url = new URL(target)
   const directory = url.searchParams.get("host")
   const port = Number(url.port || "5432")
@@ -95,13 +95,13 @@ export async function openFaultProxy(target: string): Promise<FaultProxy> {
     pair.server.on("close", () => end(pair))
   })
   await new Promise<void>((resolve) => {
-    proxy.listen(0, "127.0.0.1", resolve)
+    proxy.listen(0, ownHost, resolve)
   })
   const address = proxy.address()
   if (address === null || typeof address === "string") throw new Error("The proxy has no port")
   const through = new URL(target)
   through.searchParams.delete("host")
-  through.hostname = "127.0.0.1"
+  through.hostname = ownHost.includes(":") ? `[${ownHost}]` : ownHost
   through.port = String(address.port)
 
   return {

@@ -88,3 +88,16 @@ test("a start that reaches no server says where it tries and why, without the pa
     rmSync(dataDir, { recursive: true })
   }
 })
+
+test("a server may be at an address of IPv6, alone and among others", async () => {
+  const proxy = await openFaultProxy(target.url, "::1")
+  const address = new URL(proxy.url).host
+  for (const hosts of [address, `${address},[::1]:1`]) {
+    const servers = new Servers(proxy.url.replace(address, hosts))
+    const connection = await servers.connect(options)
+    expect([...(await connection.sql`select 1 as one`)]).toEqual([{ one: 1 }])
+    await connection.end()
+    await servers.close()
+  }
+  await proxy.close()
+})
