@@ -16,6 +16,7 @@ import type { Exchange } from "../wire/exchange.ts"
 import type { AnswerView } from "../wire/format.ts"
 import {
   echoedTokens,
+  EVENT_NESTING,
   isLargeForPrice,
   isTooComplex,
   readEvents,
@@ -176,9 +177,8 @@ async function relayStream(
   { turn, response, view, usage, onContent }: BackendAnswer,
 ): Promise<End> {
   if (response.body === null) return failed(connectionFault(true))
-  const { exchange, request } = turn
-  const reader = exchange.streamReader(view)
-  const relay = new Relay(reader, boundsOf(call, turn), call, { request, onContent, output: usage.output })
+  const reader = turn.exchange.streamReader(view)
+  const relay = new Relay(reader, boundsOf(call, turn), call, { onContent, output: usage.output })
   call.relay = relay
   const end = await relay.run(response.body, call.ports.clock)
   usage.setCounts(reader.tokens(), reader.searches())
@@ -198,7 +198,7 @@ async function gatherStream(
   let hasContent = false
   const end = await readEvents(response.body, bounds, call.ports.clock, (events) => {
     for (let event = events.next(); event !== undefined; event = events.next()) {
-      if (event instanceof Failure || isTooComplex(event.data, turn.request)) return overlongFault
+      if (event instanceof Failure || isTooComplex(event.data, bounds, EVENT_NESTING)) return overlongFault
       call.onBackendActivity()
       const step = stream.read(event)
       if (step instanceof Failure) return brokenFault(step)
@@ -228,7 +228,7 @@ async function relayOrFail(call: AttemptedCall, answer: BackendAnswer): Promise<
   if (!begun.isObject) return await relayStream(call, { ...answer, response })
   const text = await textOf(call, { turn, response })
   if (typeof text !== "string") return text
-  const body = isTooComplex(text, turn.request) ? undefined : parseJson(text)
+  const body = isTooComplex(text, boundsOf(call, turn)) ? undefined : parseJson(text)
   const reply = isObject(body) ? turn.exchange.readReply(body, view) : undefined
   if (reply instanceof Failure) return failed(withClientDetail({ ...brokenFault(reply), opened: false }, turn))
   if (reply !== undefined) usage.setCounts(reply.tokens, reply.searches)
@@ -275,15 +275,15 @@ async function waitForFairTurn({ ports, caller, timeouts }: AttemptedCall): Prom
   for (let waitedMs = 0; waitedMs < MAX_WAIT_MS && mayWait(); waitedMs += TURN_MS) await sleep(ports.clock, TURN_MS)
 }
 
-function readReply({ timeouts }: AttemptedCall, { turn, view, usage, onContent }: BackendAnswer, text: string): End {
-  if (isTooComplex(text, turn.request)) return failed(overlongFault)
+function readReply(call: AttemptedCall, { turn, view, usage, onContent }: BackendAnswer, text: string): End {
+  if (isTooComplex(text, boundsOf(call, turn))) return failed(overlongFault)
   usage.output.whole(text.length)
   const body = parseJson(text)
   if (!isObject(body)) return failed(unreadableAnswer)
   keepNumbers(body, text)
   const reply = turn.exchange.readReply(body, view)
   if (reply instanceof Failure) return failed(withClientDetail(brokenFault(reply), turn))
-  timeouts.stopWaiting()
+  call.timeouts.stopWaiting()
   onContent()
   usage.setCounts(reply.tokens, reply.searches)
   return { kind: "answered", ...chargeable(reply.tokens, turn), last: reply.body, turns: 1 }

@@ -12,7 +12,7 @@ import { present } from "../language/json.ts"
 import type { ModelRequest } from "../language/request.ts"
 import type { AnswerBounds } from "../upstream/body.ts"
 import { brokenFault, connectionFault, type Fault, overlongFault } from "../upstream/client.ts"
-import { DEEPEST_NESTING, extentOf, MAX_VALUES } from "../wire/body.ts"
+import { DEEPEST_NESTING, extentOf } from "../wire/body.ts"
 import type { SentStep, StreamPosition, StreamReader } from "../wire/format.ts"
 import { type BufferedEvents, SseParser } from "../wire/sse.ts"
 import type { OutputMeter } from "./call-costs.ts"
@@ -39,7 +39,6 @@ export interface RelayTarget {
 
 /** What an attempt learns of its stream. */
 interface RelayWatch {
-  readonly request: RequestedShape
   /** Run at the first usable output. */
   readonly onContent: () => void
   readonly output: Pick<OutputMeter, "event" | "unread">
@@ -105,7 +104,7 @@ export class Relay {
       const event = events.next()
       if (event === undefined) break
       hasEvent = true
-      if (event instanceof Failure || isTooComplex(event.data, this.#watch.request, EVENT_NESTING)) end = overlongFault
+      if (event instanceof Failure || isTooComplex(event.data, this.#bounds, EVENT_NESTING)) end = overlongFault
       else {
         const step = this.#reader.read(event)
         if (step.kind === "failure") end = brokenFault(step.failure)
@@ -219,18 +218,15 @@ export const wantsLogprobs = ({ body }: RequestedShape): boolean =>
 
 /** Answers, or single events of one, up to so many UTF-16 units are parsed as they are. */
 const HARMLESS_LENGTH = 16_384
-/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
-const MAX_VECTOR_NUMBERS = 409_600
 
 /** An event wraps a response, which repeats the request's tools. */
-const EVENT_NESTING = DEEPEST_NESTING + 1
+export const EVENT_NESTING = DEEPEST_NESTING + 1
 
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
-export function isTooComplex(text: string, request: RequestedShape, deepest = DEEPEST_NESTING): boolean {
+export function isTooComplex(text: string, bounds: Pick<AnswerBounds, "values">, deepest = DEEPEST_NESTING): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
-  const most = MAX_VALUES + (vectorsOf(request) > 0 ? MAX_VECTOR_NUMBERS : 0)
-  const { depth, values } = extentOf(Buffer.from(text), most, deepest)
-  return depth > deepest || (values > most && !wantsLogprobs(request))
+  const { depth, values } = extentOf(Buffer.from(text), bounds.values, deepest)
+  return depth > deepest || values > bounds.values
 }
 
 /** The largest reservation; a larger one would never find room. */

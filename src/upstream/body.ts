@@ -1,6 +1,7 @@
 /** The body of a backend's response. Its size is not trusted, neither compressed nor decompressed. */
 import { pipeline, Readable, type Transform } from "node:stream"
 import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib"
+import { MAX_VALUES } from "../wire/body.ts"
 
 const unpackers: Readonly<Record<string, () => Transform>> = {
   gzip: createGunzip,
@@ -134,6 +135,8 @@ export interface AnswerBounds {
   readonly streamBytes: number
   /** A response in one piece, in bytes. */
   readonly replyBytes: number
+  /** Values of JSON of an event or a response. Infinity where likelihoods of tokens are asked for, which are many for their bytes. */
+  readonly values: number
 }
 
 interface AnswerBoundsOptions {
@@ -165,15 +168,21 @@ const TOKEN_WITH_LOGPROBS = { reply: 4_096, stream: 16_384 }
 
 /** Bytes of a vector of 4,096 numbers in digits, or of a larger one in base64. */
 const VECTOR = 98_304
+/** Of vectors: as many texts as are taken for vectors in numbers (src/wire/embeddings.ts), of 4,096 dimensions each. */
+const VECTOR_NUMBERS = 409_600
+/** The shortest value with its comma. */
+const VALUE_BYTES = 2
 
 export function answerBounds(terms: AnswerBoundsOptions): AnswerBounds {
   const { requestBytes, answerLimit, choices, logprobs, echoedTokens = 0, vectors = 0 } = terms
   const tokens = answerLimit * choices + echoedTokens
   const token = logprobs ? TOKEN_WITH_LOGPROBS : TOKEN
   const repeated = BASE_BYTES + ESCAPE_FACTOR * requestBytes
+  const repeatedValues = Math.min(MAX_VALUES, Math.ceil(requestBytes / VALUE_BYTES))
   return {
     eventLength: Math.min(MAX_REPLY_BYTES, repeated + token.reply * tokens),
     streamBytes: REPETITIONS * repeated + token.stream * tokens,
     replyBytes: Math.min(MAX_REPLY_BYTES, repeated + token.reply * tokens + VECTOR * vectors),
+    values: logprobs ? Infinity : MAX_VALUES + repeatedValues + (vectors > 0 ? VECTOR_NUMBERS : 0),
   }
 }

@@ -1,7 +1,8 @@
 /** Large bodies over HTTP, worked on by the worker: each pair of formats, streamed and not, is answered as small ones are. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Translated } from "../../src/language/request.ts"
-import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
+import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
+import { backendOf, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, formats } from "./calling.ts"
 import { bugs, expectFailure } from "./expect-failure.ts"
 
@@ -107,4 +108,57 @@ test("its tokens are counted as those of small ones are", async () => {
 
 test("none of this was a bug", () => {
   expect(bugs(gateway)).toEqual([])
+})
+
+const ones = (length: number) => Array.from({ length }, () => 1)
+/** Of the shape that the responses format has: the first event and the last one repeat the request's tools. */
+const repeating = (body: { model: string; tools: unknown }) => {
+  const response = { id: "resp_1", object: "response", created_at: 1, model: body.model, tools: body.tools }
+  const content = [{ type: "output_text", text: "Hello", annotations: [] }]
+  const item = { type: "message", id: "m", role: "assistant", status: "completed", content }
+  const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 }
+  const events = [
+    { type: "response.created", response: { ...response, status: "in_progress", output: [] } },
+    { type: "response.output_text.delta", item_id: "m", output_index: 0, content_index: 0, delta: "Hello" },
+    { type: "response.output_item.done", output_index: 0, item },
+    { type: "response.completed", response: { ...response, status: "completed", output: [item], usage } },
+  ]
+  return events.map((event, n) => `event: ${event.type}\ndata: ${JSON.stringify({ ...event, sequence_number: n })}\n\n`)
+}
+
+test("an answer that repeats a request of as many values and levels as one may have is charged", async () => {
+  using backend = Bun.serve({
+    hostname: "127.0.0.1",
+    port: 0,
+    fetch: async (request) => {
+      const events = repeating((await request.json()) as { model: string; tools: unknown })
+      return new Response(events.join(""), { headers: { "Content-Type": "text/event-stream" } })
+    },
+  })
+  const credentials: Provider["credentials"] = [soleCredential("X")]
+  const provider = { id: "repeating", label: "", baseUrl: backend.url.origin, credentials, headers: {} }
+  await using repeated = await startTestGateway({ backends: [backendOf(provider, "k")] })
+  const own = await repeated.person(10_000_000)
+  const { key: its } = await repeated.key(own)
+  const id = await repeated.model({
+    format: "responses",
+    provider: "repeating",
+    endpoints: ["chat", "responses"],
+    context_window: null,
+    max_output_tokens: 16_384,
+  })
+  const deep = JSON.parse(`${"[".repeat(60)}${"]".repeat(60)}`)
+  for (const [parameters, client, stream] of [
+    [{ enum: ones(199_970) }, "responses", true],
+    [{ enum: ones(199_970) }, "chat", true],
+    [{ enum: ones(199_970) }, "responses", false],
+    [{ default: deep, enum: ones(20_000) }, "responses", false],
+  ] as const) {
+    const tool = { name: "f", parameters: { type: "object", ...parameters } }
+    const tools = client === "chat" ? [{ type: "function", function: tool }] : [{ type: "function", ...tool }]
+    const asked = await ask(repeated, its, client, id, { stream, tools })
+    expect([asked.status, (await asked.text()).includes("Hello")]).toEqual([200, true])
+    const record = await repeated.usage(own, asked.headers.get("x-request-id") ?? "")
+    expect(record).toMatchObject({ status: "ok", charge_micro: 35_000 })
+  }
 })

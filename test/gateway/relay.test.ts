@@ -7,7 +7,6 @@ import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream } from "../../src/wire/messages/events-in.ts"
 
 const view = { model: "m", includeUsage: false, contextWindow: null, maxOutputTokens: 100 }
-const request = { endpoint: "messages" as const, body: {} }
 const ping = `event: ping\ndata: {"type":"ping","padding":"${"x".repeat(1_000)}"}\n\n`
 
 function relayed() {
@@ -17,9 +16,8 @@ function relayed() {
     onBackendActivity: () => heard.events++,
     onCommit: () => heard.committed++,
   }
-  const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
+  const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0, values: 200_000 }
   const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
-    request,
     onContent: () => heard.content++,
     output: new OutputMeter(),
   })
@@ -57,7 +55,7 @@ describe("a relay", () => {
 
   test("takes what its own reader throws for a bug, and a broken connection for a fault", async () => {
     const client = { write() {}, onBackendActivity() {}, onCommit() {} }
-    const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0 }
+    const bounds = { eventLength: 100_000, streamBytes: 1_000_000, replyBytes: 0, values: 200_000 }
     const bug = new Error("a bug of ours")
     const reader = new RelayedStream({
       ...backendStream(view),
@@ -66,13 +64,12 @@ describe("a relay", () => {
       },
     })
     const sent = new Response(ping).body ?? undefined
-    const thrown = await new Relay(reader, bounds, client, { request, onContent: () => {}, output: new OutputMeter() })
+    const thrown = await new Relay(reader, bounds, client, { onContent: () => {}, output: new OutputMeter() })
       .run(sent!, systemClock)
       .catch((error: unknown) => error)
     expect(thrown).toBe(bug)
     const broken = new ReadableStream<Uint8Array>({ pull: (controller) => controller.error(new Error("reset")) })
     const relay = new Relay(new RelayedStream(backendStream(view)), bounds, client, {
-      request,
       onContent: () => {},
       output: new OutputMeter(),
     })

@@ -357,10 +357,9 @@ describe("a translated stream that is cut at any byte is a whole answer or a fai
 /** What a client was sent of a backend's stream, as the gateway sends it. */
 async function relayed(reader: StreamReader, bytes: Uint8Array) {
   let told = ""
-  const bounds = { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0 }
+  const bounds = { eventLength: 1_000_000, streamBytes: 10_000_000, replyBytes: 0, values: 200_000 }
   const client = { write: (text: string) => (told += text), onBackendActivity: () => {}, onCommit: () => {} }
-  const request = { endpoint: "chat" as const, body: {} }
-  const relay = new Relay(reader, bounds, client, { request, onContent: () => {}, output: new OutputMeter() })
+  const relay = new Relay(reader, bounds, client, { onContent: () => {}, output: new OutputMeter() })
   const end = await relay.run(bodyOf(bytes), systemClock)
   const failure = "terminal" in end ? undefined : end.failure
   if ("terminal" in end) told += end.terminal

@@ -100,6 +100,12 @@ describe("the bounds of an answer", () => {
     }
   })
 
+  test("have as many values more as the request may have, and no end where likelihoods are asked for", () => {
+    const sizes = [0, 100, 2 ** 31].map((requestBytes) => answerBounds({ ...terms, requestBytes }).values)
+    expect(sizes).toEqual([200_000, 200_050, 400_000])
+    expect(answerBounds({ ...terms, logprobs: true }).values).toBe(Infinity)
+  })
+
   test("of what has to be in memory whole have an end", () => {
     const most = answerBounds({ requestBytes: 2 ** 31, answerLimit: 2 ** 31, choices: 128, logprobs: true })
     expect(most.eventLength).toBe(256 * 1024 * 1024)
