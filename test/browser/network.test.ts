@@ -1,6 +1,6 @@
 /** What people see of a network that fails: the browser is offline, or something before the gateway answers. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
-import { type BrowserWorld, openBrowser } from "./harness.ts"
+import { type BrowserWorld, eventually, openBrowser } from "./harness.ts"
 
 let world: BrowserWorld
 beforeAll(async () => {
@@ -114,6 +114,27 @@ test("what is asked for too often is not asked for again before its time, and th
   expect(performance.now() - refusedAt).toBeGreaterThan(2_900)
 })
 
+test("on a screen of 320 px, why a setting was not saved is in sight", async () => {
+  const customer = await world.gateway.person()
+  await using visit = await world.visit({ person: customer, size: "narrow" })
+  const { page } = visit
+  await visit.open("/settings")
+  await page.route(/\/account$/, (route) =>
+    route.request().method() === "PATCH" ? route.fulfill(tooOften("7")) : route.fallback(),
+  )
+  const form = page.locator("form").filter({ has: page.getByLabel("Tax number (NPWP)") })
+  await form.getByLabel("Tax number (NPWP)").fill("012345678901000")
+  const save = form.getByRole("button", { name: "Save" })
+  await save.evaluate((button) => button.scrollIntoView({ block: "start" }))
+  await save.click()
+  const reason = form.getByRole("alert").getByText("Try again in 7 seconds.")
+  await reason.waitFor()
+  await eventually(async () => {
+    const { y: headsY = 0, height = 0 } = (await page.getByRole("banner").boundingBox()) ?? {}
+    expect((await reason.boundingBox())?.y).toBeGreaterThan(headsY + height)
+  })
+})
+
 test("a form that is sent too often, or over a slow network, keeps what was written in it", async () => {
   const customer = await world.gateway.person()
   await using visit = await world.visit({ person: customer })
@@ -130,8 +151,16 @@ test("a form that is sent too often, or over a slow network, keeps what was writ
   const dialog = page.getByRole("dialog")
   const create = dialog.getByRole("button", { name: "Create key" })
   await dialog.getByLabel("Name").first().fill("half written")
+  // The form is longer than the screen, and why it was not sent is at its head.
+  await dialog.getByText("Expiry and what it is bound to").scrollIntoViewIfNeeded()
   await create.click()
-  await dialog.getByRole("alert").getByText("Try again in 7 seconds.").waitFor()
+  const reason = dialog.getByRole("alert").getByText("Try again in 7 seconds.")
+  await reason.waitFor()
+  await eventually(async () => {
+    const { y = 0 } = (await reason.boundingBox()) ?? {}
+    const { y: headsY = 0, height = 0 } = (await dialog.locator(".modal-head").boundingBox()) ?? {}
+    expect(y).toBeGreaterThan(headsY + height)
+  })
   expect(await dialog.getByLabel("Name").first().inputValue()).toBe("half written")
   await create.click()
   await dialog.locator("[aria-busy=true]").waitFor()

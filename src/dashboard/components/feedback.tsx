@@ -136,11 +136,14 @@ export const EmptyState = ({ icon, title, children, action, isPage = false }: Em
   </div>
 )
 
-/** An error, with the code and request id that support needs. */
+/** A press is answered where its form is read from, its head, which may be out of sight by then. */
+export const intoSight = (told: HTMLElement | null): void => told?.scrollIntoView({ block: "nearest" })
+
+/** An error, with the code and request id that support needs. Without `retry` it is of what was pressed. */
 export function ErrorState({ error, retry }: { readonly error: unknown; readonly retry?: () => unknown }) {
   const text = useComponentText()
   return (
-    <div className="error-state" role="alert">
+    <div className="error-state" role="alert" ref={retry === undefined ? intoSight : null}>
       <CircleAlert className="error-state-icon" aria-hidden="true" />
       <div className="error-state-body">
         <ErrorWords error={error} />

@@ -1,12 +1,11 @@
-/**
- * Forms and their fields: a label above, a hint or an error below, tied together for screen readers. Choices and switches too.
- */
+/** Forms and their fields: a label above, a hint or an error below, tied together for screen readers. Choices and switches too. */
 import { Switch as BaseSwitch } from "@base-ui/react/switch"
 import { CircleAlert, Eye, EyeOff } from "lucide-react"
 import { type ComponentProps, type FormEvent, type ReactNode, type SelectHTMLAttributes, useId, useState } from "react"
 import { smallReading } from "../i18n/figures.ts"
 import { useFormat, useLanguage } from "../i18n/language.tsx"
 import { Button, IconButton } from "./button.tsx"
+import { intoSight } from "./feedback.tsx"
 import { useComponentText } from "./text.ts"
 
 export interface FieldLook {
@@ -175,7 +174,7 @@ export function formText(form: FormData, name: string): string {
 
 /** Why a form was refused: shown at its head and read out at once. */
 export const Refusal = ({ children }: { readonly children: ReactNode }) => (
-  <p className="refusal" role="alert">
+  <p className="refusal" role="alert" ref={intoSight}>
     <CircleAlert aria-hidden="true" />
     <span>{children}</span>
   </p>
