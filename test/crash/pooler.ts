@@ -62,8 +62,7 @@ export class Pooler implements AsyncDisposable {
   /** Until it takes connections. */
   async start(): Promise<void> {
     this.#child = Bun.spawn([...this.#command], { stdin: "ignore", stdout: "ignore", stderr: "ignore" })
-    const { hostname, port } = new URL(this.url)
-    while (!(await isOpen(hostname, Number(port)))) {
+    while (!(await this.#isOpen())) {
       if (this.#child.exitCode !== null) throw new Error(`pgbouncer ended with ${this.#child.exitCode}`)
       await Bun.sleep(20)
     }
@@ -84,6 +83,13 @@ export class Pooler implements AsyncDisposable {
     if (pid !== undefined) Bun.spawnSync(["pkill", "-KILL", "-P", String(pid)])
     this.#child?.kill("SIGKILL")
     await exited
+    // That child may have its port for a moment longer, and whoever starts then would end for want of it.
+    while (await this.#isOpen()) await Bun.sleep(10)
+  }
+
+  #isOpen(): Promise<boolean> {
+    const { hostname, port } = new URL(this.url)
+    return isOpen(hostname, Number(port))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
