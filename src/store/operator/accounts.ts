@@ -201,12 +201,18 @@ const REQUEST_ID = /^req_[A-Za-z0-9_-]{20,}$/
 /** Under which a payment of this reference was credited: transfers have an index of these, and top-ups none of references. */
 const creditKeys = (reference: string): string[] => ["simulated", "midtrans"].map((of) => creditKey(of, reference))
 
-/** Whoever pastes a whole key finds its account by the part that is kept. A customer who asks about a call or a payment has its id alone. */
+/** Whoever pastes a whole key finds its account by the part that is kept, or by the hash of a secret that was rotated. A customer who asks about a call or a payment has its id alone. */
 function matching(sql: Sql, query: string) {
   const begins = `${literally(query)}%`
   const keyBegins = `${literally(query.slice(0, KEY_PREFIX_LENGTH))}%`
   return sql`(a.id like ${begins} or lower(a.email) like ${`%${literally(query.toLowerCase())}%`} or a.id in (
     select account_id from api_keys where id like ${begins} or (${query.startsWith("sk-")} and prefix like ${keyBegins})
+    ${
+      query.startsWith("sk-")
+        ? sql`union all select k.account_id from key_secrets s join api_keys k on k.id = s.key_id
+          where s.secret_hash = sha256(convert_to(${query}, 'UTF8'))`
+        : sql``
+    }
     union all select account_id from top_ups where id = ${query}
     union all select credit_account from transfers where idempotency_key = any (${sql.array(creditKeys(query))}::text[])
     ${

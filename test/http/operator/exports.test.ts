@@ -124,6 +124,20 @@ test("an account that its owner's ceiling has paused is told so in its page, its
   expect(await told()).toEqual([null, null])
 })
 
+const found = async (query: string) =>
+  (await ask(`/operator/accounts?query=${query}`)).json.data.map((account: { id: string }) => account.id)
+
+test("whose a whole key is that was rotated since is found: it may be good still, and begins otherwise now", async () => {
+  const person = await gateway.person()
+  const { id, key } = await gateway.key(person)
+  const body = JSON.stringify({ overlap_s: 3_600 })
+  const rotated = await gateway.dashboard(person, `/keys/${id}/rotate`, { method: "POST", body })
+  const { key: after } = (await rotated.json()) as { key: string }
+  expect(await found(after)).toEqual([person.accountId])
+  expect(await found(key)).toEqual([person.accountId])
+  expect(await found(`${key}x`)).toEqual([])
+})
+
 test("all keys of an account are listed, page by page, and those that are not revoked are counted", async () => {
   const person = await gateway.person()
   const { id } = await gateway.key(person)
