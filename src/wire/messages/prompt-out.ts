@@ -36,9 +36,11 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   const toolUse = toolUseOf(prompt)
   const tools = encodeTools(toolUse.tools, names)
   const system = encodeSystem(prompt)
+  // An effort is measured by the limit that is forwarded. A budget shrinks with it, from that of the model where the client named none.
+  const longest = prompt.reasoning?.budgetTokens === undefined ? undefined : target.modelLimit
   return ({ maxOutputTokens, stream }) => {
     const limit = answerLimit(request, { maxOutputTokens })
-    const limits = { asked: request.maxOutputTokens ?? limit, limit }
+    const limits = { asked: request.maxOutputTokens ?? longest ?? limit, limit }
     const { thinking, effort } = encodeReasoning(prompt.reasoning, traits, limits, messages)
     const isThinking = traits.off === "never" || thinks(thinking)
     const body = filled({

@@ -88,6 +88,19 @@ describe("a budget", () => {
     expect(asks(haiku, wants("high"), asked, limit)["thinking"]).toEqual(thinking)
   })
 
+  const unlimited: readonly (readonly [limit: number, thinking: JsonObject])[] = [
+    [16_000, { type: "enabled", budget_tokens: 8_000 }],
+    [6_000, { type: "enabled", budget_tokens: 3_000 }],
+    [1_000, { type: "disabled" }],
+  ]
+  test.each(unlimited)("of a client that named no limit leaves room beneath one of %d: %j", (limit, thinking) => {
+    const terms = {
+      request: request({ maxOutputTokens: undefined }),
+      forwarding: forwarding({ model: haiku, maxOutputTokens: limit, modelLimit: 16_000 }),
+    }
+    expect(encoded({ reasoning: wants(undefined, { budgetTokens: 8_000 }) }, terms)["thinking"]).toEqual(thinking)
+  })
+
   const call: AssistantPart = { type: "tool-call", id: "1", name: "f", arguments: "{}", custom: false }
   const result: Turn = { role: "user", parts: [{ type: "tool-result", callId: "1", parts: [], isError: false }] }
   const loop = (...parts: AssistantPart[]): Turn[] => [hello, { role: "assistant", parts }, result]
