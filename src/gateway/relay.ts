@@ -213,8 +213,11 @@ export const echoedTokens = ({ body, inputTokens }: ModelRequest): number => (bo
 
 export const isLargeForPrice = (request: ModelRequest): boolean => vectorsOf(request) > 0 || echoedTokens(request) > 0
 
-export const wantsLogprobs = ({ body }: RequestedShape): boolean =>
-  present(body["logprobs"]) || present(body["top_logprobs"])
+/** The responses format names them among what an answer is to include. */
+const INCLUDED_LOGPROBS = "message.output_text.logprobs"
+
+export const wantsLogprobs = ({ body: { logprobs, top_logprobs: likeliest, include } }: RequestedShape): boolean =>
+  present(logprobs) || present(likeliest) || (Array.isArray(include) && include.includes(INCLUDED_LOGPROBS))
 
 /** Answers, or single events of one, up to so many UTF-16 units are parsed as they are. */
 const HARMLESS_LENGTH = 16_384

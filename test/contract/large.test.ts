@@ -112,9 +112,11 @@ test("none of this was a bug", () => {
 
 const ones = (length: number) => Array.from({ length }, () => 1)
 /** Of the shape that the responses format has: the first event and the last one repeat the request's tools. */
-const repeating = (body: { model: string; tools: unknown }) => {
+const repeating = (body: { model: string; tools?: unknown; include?: readonly string[] }) => {
   const response = { id: "resp_1", object: "response", created_at: 1, model: body.model, tools: body.tools }
-  const content = [{ type: "output_text", text: "Hello", annotations: [] }]
+  const likelihood = { token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }
+  const logprobs = body.include?.includes("message.output_text.logprobs") ? ones(40_000).map(() => likelihood) : []
+  const content = [{ type: "output_text", text: "Hello", annotations: [], logprobs }]
   const item = { type: "message", id: "m", role: "assistant", status: "completed", content }
   const usage = { input_tokens: 10, output_tokens: 5, total_tokens: 15 }
   const events = [
@@ -126,12 +128,12 @@ const repeating = (body: { model: string; tools: unknown }) => {
   return events.map((event, n) => `event: ${event.type}\ndata: ${JSON.stringify({ ...event, sequence_number: n })}\n\n`)
 }
 
-test("an answer that repeats a request of as many values and levels as one may have is charged", async () => {
+test("an answer of many values is charged: one that repeats as large a request as there may be, and one of likelihoods", async () => {
   using backend = Bun.serve({
     hostname: "127.0.0.1",
     port: 0,
     fetch: async (request) => {
-      const events = repeating((await request.json()) as { model: string; tools: unknown })
+      const events = repeating((await request.json()) as { model: string })
       return new Response(events.join(""), { headers: { "Content-Type": "text/event-stream" } })
     },
   })
@@ -148,15 +150,17 @@ test("an answer that repeats a request of as many values and levels as one may h
     max_output_tokens: 16_384,
   })
   const deep = JSON.parse(`${"[".repeat(60)}${"]".repeat(60)}`)
-  for (const [parameters, client, stream] of [
-    [{ enum: ones(199_970) }, "responses", true],
-    [{ enum: ones(199_970) }, "chat", true],
-    [{ enum: ones(199_970) }, "responses", false],
-    [{ default: deep, enum: ones(20_000) }, "responses", false],
+  const include = ["message.output_text.logprobs"]
+  for (const [parameters, client, stream, more] of [
+    [{ enum: ones(199_970) }, "responses", true, {}],
+    [{ enum: ones(199_970) }, "chat", true, {}],
+    [{ enum: ones(199_970) }, "responses", false, {}],
+    [{ default: deep, enum: ones(20_000) }, "responses", false, {}],
+    [{}, "responses", true, { include }],
   ] as const) {
     const tool = { name: "f", parameters: { type: "object", ...parameters } }
     const tools = client === "chat" ? [{ type: "function", function: tool }] : [{ type: "function", ...tool }]
-    const asked = await ask(repeated, its, client, id, { stream, tools })
+    const asked = await ask(repeated, its, client, id, { stream, tools, ...more })
     expect([asked.status, (await asked.text()).includes("Hello")]).toEqual([200, true])
     const record = await repeated.usage(own, asked.headers.get("x-request-id") ?? "")
     expect(record).toMatchObject({ status: "ok", charge_micro: 35_000 })
