@@ -4,8 +4,8 @@
  *
  * And what becomes of a password: argon2id, a few at a time. One hash takes tens of megabytes and a core for tens of
  * milliseconds, so a crowd at the sign-in door must wait outside and not take the gateway's threads; over a bounded queue it is
- * refused. Networks take turns, so that whoever sends a hundred at once waits for himself. In a full queue the network with the
- * most who wait gives up its newest for one of fewer, so that a few networks keep nobody else out.
+ * refused. Networks take turns, so that whoever sends a hundred at once waits for himself. In a full queue the network, or
+ * the /48 of IPv6 networks, with the most who wait gives up one for one of fewer, so that a few keep nobody else out.
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Secret, TOTP } from "otpauth"
@@ -120,6 +120,8 @@ export class Passwords {
   readonly #cost: PasswordCost
   /** By network; whose turn is next stands first. */
   readonly #queues = new Map<string, Waiting[]>()
+  /** How many wait, by site and in all. */
+  readonly #sites = new Map<string, number>()
   #waiting = 0
   #busy = 0
   #decoy: Promise<string> | undefined
@@ -153,8 +155,8 @@ export class Passwords {
   async #inTurn<T>(network: string, work: () => Promise<T>): Promise<T | Failure> {
     if (this.#busy >= AT_ONCE) {
       const queue = this.#queues.get(network) ?? []
-      if (queue.length >= WAITING_OF_NETWORK || !this.#makeRoom(queue.length)) return tooMany()
-      this.#waiting += 1
+      if (queue.length >= WAITING_OF_NETWORK || !this.#makeRoom(network)) return tooMany()
+      this.#count(network, 1)
       this.#queues.set(network, queue)
       // Whoever finishes hands its place over, so nobody who comes later can overtake.
       if (!(await new Promise<boolean>((resolve) => queue.push(resolve)))) return tooMany()
@@ -165,15 +167,27 @@ export class Passwords {
     return await work()
   }
 
-  /** A full queue takes one of a network of which `own` wait, where another one has more, even without the one that it gives up. */
-  #makeRoom(own: number): boolean {
+  /** A full queue takes one of a network's site, where another site has more, even without the one that it gives up. */
+  #makeRoom(network: string): boolean {
     if (this.#waiting < WAITING) return true
-    let longest: Waiting[] = []
-    for (const queue of this.#queues.values()) if (queue.length > longest.length) longest = queue
-    if (longest.length - 1 <= own) return false
-    this.#waiting -= 1
-    longest.pop()?.(false)
+    let [crowd, most] = ["", 0]
+    for (const [site, count] of this.#sites) if (count > most) [crowd, most] = [site, count]
+    if (most - 1 <= (this.#sites.get(siteOf(network)) ?? 0)) return false
+    let [longest, waiting]: [string, Waiting[]] = ["", []]
+    for (const [each, queue] of this.#queues)
+      if (queue.length > waiting.length && siteOf(each) === crowd) [longest, waiting] = [each, queue]
+    waiting.pop()?.(false)
+    if (waiting.length === 0) this.#queues.delete(longest)
+    this.#count(longest, -1)
     return true
+  }
+
+  #count(network: string, by: 1 | -1): void {
+    const site = siteOf(network)
+    const count = (this.#sites.get(site) ?? 0) + by
+    if (count > 0) this.#sites.set(site, count)
+    else this.#sites.delete(site)
+    this.#waiting += by
   }
 
   /** The first of the network whose turn it is, which then stands last. */
@@ -182,7 +196,7 @@ export class Passwords {
       const next = queue.shift()
       this.#queues.delete(network)
       if (queue.length > 0) this.#queues.set(network, queue)
-      this.#waiting -= 1
+      this.#count(network, -1)
       return next
     }
     return undefined
@@ -198,6 +212,10 @@ export class Passwords {
     }
   }
 }
+
+/** The /48 of an IPv6 network, of which whoever has one has 65,536; every other network is its own. */
+const siteOf = (network: string): string =>
+  network.endsWith("::/64") ? network.split(":").slice(0, 3).join(":") : network
 
 const tooMany = (): Failure =>
   new Failure("gateway.capacity", {

@@ -68,6 +68,15 @@ test("networks that have all places wait for themselves, and whoever comes from 
   expect(ended.indexOf("owner again")).toBeWithin(0, 50)
 })
 
+test("all networks of one IPv6 site are one crowd", async () => {
+  const passwords = new Passwords(cheap)
+  const crowd = Array.from({ length: 600 }, (_, n) => passwords.hash("password", `2001:db8:7:${n.toString(16)}::/64`))
+  const others = [HERE, "2001:db8:8:0::/64"].map((network) => passwords.hash("password", network))
+  expect((await Promise.all(others)).some((outcome) => outcome instanceof Failure)).toBe(false)
+  const served = (await Promise.all(crowd)).filter((outcome) => !(outcome instanceof Failure))
+  expect(served).toHaveLength(512)
+})
+
 test("a hash that cannot be read is a bug, and gives its place back", async () => {
   const passwords = new Passwords(cheap)
   const outcomes = await Promise.allSettled(
