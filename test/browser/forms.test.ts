@@ -162,6 +162,25 @@ test("what a dialog's form refuses takes the focus, so that it is in sight and r
   expect(await limit.getAttribute("aria-invalid")).toBe("true")
 })
 
+test.each([
+  ["/settings", "Tax number (NPWP)", "1234"],
+  ["/settings", "Send to", "nobody"],
+  ["/settings", "Receiver's address", "http://shop.example"],
+])("what a form of a page refuses takes the focus too: %s, %s", async (path, label, wrong) => {
+  await using visit = await world.visit({ person, language: "en", size: "narrow" })
+  const { page } = visit
+  await visit.open(path)
+  const field = page.getByLabel(label, { exact: true })
+  await field.fill(wrong)
+  const send = page.locator("form").filter({ has: field }).getByRole("button", { name: "Save" })
+  await send.press("Enter")
+  await eventually(async () => expect(await field.evaluate((input) => input === document.activeElement)).toBe(true))
+  expect(await field.getAttribute("aria-invalid")).toBe("true")
+  // Once more, as it is.
+  await send.press("Enter")
+  await eventually(async () => expect(await field.evaluate((input) => input === document.activeElement)).toBe(true))
+})
+
 test("an amount that the page's other language makes a thousand times as much of is told as it is read", async () => {
   await using visit = await world.visit({ person, language: "en" })
   const { page } = visit

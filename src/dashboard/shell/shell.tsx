@@ -1,7 +1,7 @@
 /** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
 import { Check, CircleUser, Ellipsis, FileCode, LogOut, Users, Wallet } from "lucide-react"
 import { useQuery } from "@tanstack/react-query"
-import type { ReactNode, RefObject } from "react"
+import type { FormEvent, ReactNode, RefObject } from "react"
 import { Link, useLocation, useRoute } from "wouter"
 import { useConnection } from "../api/live.ts"
 import { membershipsQuery } from "../api/queries.ts"
@@ -37,13 +37,19 @@ export function Shell({ main, children }: ShellProps) {
       </a>
       <SideBar />
       <TopBar />
-      <main id="main" ref={main} tabIndex={-1} className="main">
+      <main id="main" ref={main} tabIndex={-1} className="main" onSubmit={toFirstWrong}>
         <Notices />
         {children}
       </main>
       <BottomBar />
     </div>
   )
+}
+
+/** What a form refuses is read out only where the focus is. Its fields say so by the time that the event is over. */
+function toFirstWrong({ target }: FormEvent): void {
+  if (!(target instanceof HTMLFormElement)) return
+  setTimeout(() => target.querySelector<HTMLElement>("[aria-invalid=true]")?.focus())
 }
 
 function useNavigation(): readonly DashboardPage[] {
