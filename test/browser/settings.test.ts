@@ -278,6 +278,22 @@ test("a webhook that was turned off is on again on the page as well, once its ad
   await visit.page.getByRole("table", { name: "Last deliveries" }).getByRole("row", { name: /^Test/ }).waitFor()
 })
 
+test("why a webhook's test was not sent is told until the next press, whose answer stands alone", async () => {
+  const person = await world.gateway.person()
+  await world.gateway.sql`
+    insert into webhooks (account_id, url, secret) values (${person.accountId}, 'https://hooks.invalid/loket', 'whsec_AAAA')`
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/settings")
+  const card = page.getByRole("region", { name: "Webhook" })
+  await page.route(/\/webhook\/test$/, (route) => route.fulfill({ status: 429, headers: { "retry-after": "7" } }))
+  await card.getByRole("button", { name: "Send a test" }).click()
+  await card.getByRole("alert").waitFor()
+  await card.getByRole("button", { name: "Save" }).click()
+  await page.getByText("Webhook saved").waitFor()
+  await card.getByRole("alert").waitFor({ state: "detached" })
+})
+
 test("a webhook's new secret stays when its owner comes back from another window", async () => {
   const person = await world.gateway.person()
   await using visit = await world.visit({ person })

@@ -127,7 +127,13 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
   const submit = (event: FormEvent) => {
     event.preventDefault()
     setTried(true)
-    if (looksRight && !save.isPending) save.mutate()
+    if (!looksRight || save.isPending) return
+    test.reset()
+    save.mutate()
+  }
+  const sendTest = () => {
+    save.reset()
+    test.mutate()
   }
   const error = save.error ?? test.error
   return (
@@ -159,7 +165,7 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
           </Button>
           {webhook !== null && (
             <>
-              <Button busy={test.isPending} disabled={webhook.disabled_at !== null} onClick={() => test.mutate()}>
+              <Button busy={test.isPending} disabled={webhook.disabled_at !== null} onClick={sendTest}>
                 {text.test}
               </Button>
               <Button onClick={() => setAsked("rotate")}>{text.rotate}</Button>
