@@ -140,8 +140,9 @@ export class Keys {
     return await this.#applied(name, record)
   }
 
-  async revoke(name: KeyName): Promise<KeyRecord | Failure> {
-    const record = await this.#store.revoke(name)
+  /** `by`: an operator and why, for the audit log. */
+  async revoke(name: KeyName, by?: Parameters<ApiKeyStore["revoke"]>[1]): Promise<KeyRecord | Failure> {
+    const record = await this.#store.revoke(name, by)
     if (record?.origins) await this.#refreshOrigins()
     return await this.#applied(name, record)
   }

@@ -126,7 +126,7 @@ export const operatorCommand = () =>
     summary: "Make an account an operator's, or a customer's again",
     details:
       "The account must exist: sign up on the dashboard first. Its sessions end, so that it signs in anew.\n" +
-      "`support` reads everything and freezes; `finance` also adjusts balances, and sets prices and exchange rates;\n" +
+      "`support` reads everything, freezes and revokes keys; `finance` also adjusts balances, and sets prices and exchange rates;\n" +
       "`owner` does everything, and gives and takes roles in the dashboard.",
     examples: [
       ["operator ana@mail.id", "ana is an owner from now on"],

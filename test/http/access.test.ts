@@ -362,6 +362,13 @@ const rows: Readonly<Record<string, Row>> = {
   // Whose call is whose is looked at in test/http/operator/exports.test.ts.
   "GET /operator/accounts/:id/usage/:request_id": { of: "operator", status: 404, id: ownAccount },
   "GET /operator/accounts/:id/keys": { of: "operator", status: 200, id: ownAccount },
+  // Whose key is whose is looked at in test/http/operator/exports.test.ts.
+  "POST /operator/accounts/:id/keys/:key/revoke": {
+    of: "operator",
+    status: 404,
+    body: { reason: "a test" },
+    id: ownAccount,
+  },
   "GET /operator/accounts/:id/transfers": { of: "operator", status: 200, id: ownAccount },
   "POST /operator/accounts/:id/adjustments": {
     of: "operator",
@@ -544,7 +551,7 @@ test("every route has a row, and every row a route", () => {
   expect([...new Set(known())].sort()).toEqual(Object.keys(rows).sort())
 })
 
-test("each operator's route says for whom it is: support reads all, freezes, sees as customers do and writes notes, finance moves money and prices", () => {
+test("each operator's route says for whom it is: support reads all, freezes, revokes keys, sees as customers do and writes notes, finance moves money and prices", () => {
   const byRole = Map.groupBy(
     Object.keys(rows).filter((route) => rows[route]?.of === "operator"),
     declared,
@@ -557,6 +564,7 @@ test("each operator's route says for whom it is: support reads all, freezes, see
   expect(changing("support")).toEqual([
     "POST /operator/status-notes",
     "PATCH /operator/status-notes/:note",
+    "POST /operator/accounts/:id/keys/:key/revoke",
     "POST /operator/accounts/:id/freeze",
     "POST /operator/accounts/:id/see-as",
     "POST /operator/accounts/:id/unfreeze",

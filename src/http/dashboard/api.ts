@@ -126,7 +126,7 @@ export const dashboardApi = ({
         seller,
       }),
     )
-    .use(operatorControllers({ ...shared, usage }))
+    .use(operatorControllers({ ...shared, keys, usage }))
 }
 
 /** What the edge makes of what handlers return: a Failure leaves with a status of its own, and the error body. */

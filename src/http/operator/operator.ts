@@ -3,6 +3,7 @@ import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { Micro } from "../../../actors/money/micro.ts"
 import type { Accounts } from "../../accounts/accounts.ts"
+import type { Keys } from "../../accounts/keys.ts"
 import { Adjustments } from "../../accounts/adjustments.ts"
 import type { AccountChanged } from "../../accounts/in-force.ts"
 import { recall } from "../../gateway/actors.ts"
@@ -54,6 +55,7 @@ export interface OperatorDeps {
   readonly database: Database
   readonly processId: string
   readonly accounts: Accounts
+  readonly keys: Keys
   readonly ports: GatewayPorts
   readonly refreshCatalogue: () => Promise<void>
   readonly refunds: Refunds
@@ -71,6 +73,7 @@ export function operatorControllers(deps: OperatorDeps) {
     database,
     processId,
     accounts,
+    keys,
     ports,
     refreshCatalogue,
     refunds,
@@ -116,7 +119,7 @@ export function operatorControllers(deps: OperatorDeps) {
         audit,
         views: accountViews(database),
         usage,
-        keys: apiKeyStore(database),
+        keys,
       }),
     )
     .use(operatorModelsController(catalogue))

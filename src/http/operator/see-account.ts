@@ -2,8 +2,8 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import type { AccountChanged } from "../../accounts/in-force.ts"
+import type { Keys } from "../../accounts/keys.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { ApiKeyStore } from "../../store/api-keys.ts"
 import type { AccountViews } from "../../store/operator/accounts.ts"
 import type { AuditStore } from "../../store/operator/audit.ts"
 import { SEEING_MINUTES, type SessionStore } from "../../store/sessions.ts"
@@ -21,12 +21,12 @@ import { ACCOUNT_ID } from "./accounts.ts"
 interface AccountCallsDeps {
   readonly views: Pick<AccountViews, "find">
   readonly usage: UsageStore
-  readonly keys: Pick<ApiKeyStore, "list">
+  readonly keys: Pick<Keys, "list" | "revoke">
   readonly audit: Pick<AuditStore, "exported">
   readonly authenticate: Authenticate
 }
 
-/** `/operator/accounts/:id/usage`, by the questions that its owner puts to `/usage`; and `/operator/accounts/:id/keys`. */
+/** `/operator/accounts/:id/usage`, by the questions that its owner puts to `/usage`; and `/operator/accounts/:id/keys`, each of which can be revoked. */
 export const accountCallsController = ({ views, usage, keys, audit, authenticate }: AccountCallsDeps) => {
   const operators = operatorBy(authenticate)
   const found = async (id: string) =>
@@ -106,8 +106,31 @@ export const accountCallsController = ({ views, usage, keys, audit, authenticate
           if (account instanceof Failure) return account
           const [status, id] = page.after ?? []
           const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
-          const rows = await keys.list(account.id, { after, limit: page.limit + 1 })
+          const rows = await keys.list({ accountId: account.id }, { after, limit: page.limit + 1 })
           return pageJson(rows, page, { item: keyJson, placeOf: keyPlace })
+        },
+      ),
+    )
+    .post(
+      ...operators(
+        "/operator/accounts/:id/keys/:key/revoke",
+        {
+          tag: "Operator",
+          role: "support",
+          summary: {
+            en: "Revoke one of an account's keys, for good, as when it has leaked",
+            id: "Cabut satu kunci sebuah akun untuk selamanya, seperti saat bocor",
+          },
+          body: Type.Object({ reason: Reason }),
+          answer: keyShape,
+        },
+        async ({ params, body, operator }) => {
+          const account = await found(params.id)
+          if (account instanceof Failure) return account
+          if (!KEY_ID.test(params.key)) return new Failure("resource.not_found")
+          const by = { act: operator.act, reason: body.reason }
+          const record = await keys.revoke({ accountId: account.id, keyId: params.key }, by)
+          return record instanceof Failure ? record : keyJson(record)
         },
       ),
     )

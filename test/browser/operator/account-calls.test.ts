@@ -93,6 +93,31 @@ test("an account's keys are shown to the last one, and freezing counts those tha
   await page.getByRole("dialog").getByText("All its keys (119) are refused at once").waitFor()
 })
 
+test("a leaked key is revoked with a reason, and what works beside it goes on", async () => {
+  const { gateway } = world
+  const person = await gateway.person()
+  const leaked = await gateway.key(person, { name: "bocor" })
+  await gateway.key(person, { name: "utuh" })
+  await using visit = await world.visit({ person: world.operator, size: "phone" })
+  const { page } = visit
+  await visit.open(`/operator/accounts/${person.accountId}`)
+  const row = (name: string) => page.getByRole("row").filter({ has: page.getByRole("rowheader", { name }) })
+  await row("bocor").getByRole("button", { name: "Revoke" }).click()
+  const dialog = page.getByRole("dialog", { name: "Revoke the key bocor?" })
+  await dialog.getByText("for good").waitFor()
+  await visit.expectAccessible()
+  await dialog.getByRole("button", { name: "Revoke key" }).click()
+  await dialog.getByText(/^Required/).waitFor()
+  await dialog.getByRole("textbox", { name: "Reason" }).fill("leaked on a forum")
+  await dialog.getByRole("button", { name: "Revoke key" }).click()
+  await page.getByText("The key bocor is revoked").waitFor()
+  await row("bocor").getByText("Revoked", { exact: true }).waitFor()
+  expect(await row("bocor").getByRole("button", { name: "Revoke" }).count()).toBe(0)
+  expect(await row("utuh").getByRole("button", { name: "Revoke" }).count()).toBe(1)
+  expect((await gateway.post("/v1/chat/completions", leaked.key, {})).status).toBe(401)
+  await visit.expectNoSidewaysScroll()
+})
+
 test("a call that a customer asks about is found by its request id, from the accounts and on the account's calls", async () => {
   await using visit = await world.visit({ person: world.operator })
   const { page } = visit

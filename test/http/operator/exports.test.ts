@@ -159,6 +159,27 @@ test("all keys of an account are listed, page by page, and those that are not re
   expect((await gateway.dashboard(person, first)).status).toBe(403)
 })
 
+test("an operator revokes one key of an account, which is refused at once; the audit log has why, once", async () => {
+  const [person, another] = [await gateway.person(10_000), await gateway.person()]
+  const [leaked, kept] = [await gateway.key(person), await gateway.key(person)]
+  const model = await gateway.model({ format: "chat" })
+  const call = async ({ key }: { readonly key: string }) =>
+    (await gateway.post("/v1/chat/completions", key, { model, messages: [{ role: "user", content: "hi" }] })).status
+  expect([await call(leaked), await call(kept)]).toEqual([200, 200])
+  const revoke = (account: string, reason: string) =>
+    ask(`/operator/accounts/${account}/keys/${leaked.id}/revoke`, { reason })
+  expect((await revoke(person.accountId, "")).status).toBe(400)
+  expect((await revoke(another.accountId, "a slip")).status).toBe(404)
+  expect(await call(leaked)).toBe(200)
+  const { status, json } = await revoke(person.accountId, "leaked on a forum")
+  expect([status, json.id, json.status]).toEqual([200, leaked.id, "revoked"])
+  expect([await call(leaked), await call(kept)]).toEqual([401, 200])
+  expect((await revoke(person.accountId, "again")).json.revoked_at).toBe(json.revoked_at)
+  const { data } = (await ask("/operator/audit?limit=5")).json
+  const logged = data.filter(({ subject }: { subject: string }) => subject === leaked.id)
+  expect(logged).toMatchObject([{ action: "key.revoked", reason: "leaked on a forum" }])
+})
+
 interface LogRow {
   readonly id: number
   readonly action: string

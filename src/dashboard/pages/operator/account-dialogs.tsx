@@ -1,4 +1,4 @@
-/** What an operator does to an account: adjusting its balance, freezing and unfreezing it, and giving it a role. */
+/** What an operator does to an account: adjusting its balance, freezing and unfreezing it, revoking a key, and giving it a role. */
 import { TriangleAlert } from "lucide-react"
 import { useState } from "react"
 import { api, unwrap } from "../../api/client.ts"
@@ -176,6 +176,34 @@ export function UnfreezeDialog({ account: { id, email }, ...dialog }: FreezingPr
       run={(reason) => unwrap(api.operator.accounts({ id }).unfreeze.post({ reason }))}
     >
       <p>{text.unfreezeText}</p>
+    </ActDialog>
+  )
+}
+
+interface RevokeKeyProps {
+  readonly accountId: string
+  readonly apiKey: { readonly id: string; readonly name: string; readonly prefix: string; readonly last4: string }
+  readonly onClose: () => void
+}
+
+/** Revokes one key, as when it has leaked. */
+export function RevokeKeyDialog({ accountId, apiKey, onClose }: RevokeKeyProps) {
+  const text = useAccountText()
+  const key = api.operator.accounts({ id: accountId }).keys({ key: apiKey.id })
+  return (
+    <ActDialog
+      title={text.revokeKeyTitle(apiKey.name)}
+      act={text.revokeKeyAct}
+      done={text.revokeKeyDone(apiKey.name)}
+      reason={text.reason}
+      danger
+      run={(reason) => unwrap(key.revoke.post({ reason }))}
+      onClose={onClose}
+    >
+      <p>
+        <code>{`${apiKey.prefix}…${apiKey.last4}`}</code>
+      </p>
+      <p>{text.revokeKeyText}</p>
     </ActDialog>
   )
 }

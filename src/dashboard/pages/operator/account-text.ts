@@ -29,7 +29,7 @@ export const useAccountText = texts({
     roleTitle: (email: string) => `Peran ${email}`,
     roleHints: {
       customer: "Tidak melihat apa pun dari bagian operator.",
-      support: "Membaca semuanya, membekukan akun, dan membukanya kembali.",
+      support: "Membaca semuanya, membekukan akun dan membukanya kembali, dan mencabut kunci.",
       finance: "Juga menyesuaikan saldo, menyelesaikan masalah pembayaran, dan mengatur model, harga, dan kurs.",
       owner: "Boleh semuanya, termasuk memberi dan mencabut peran.",
     },
@@ -110,6 +110,12 @@ export const useAccountText = texts({
     keyPaused: "Dijeda",
     keyRevoked: "Dicabut",
     keyExpired: "Kedaluwarsa",
+    revokeKey: "Cabut",
+    revokeKeyTitle: (name: string) => `Cabut kunci ${name}?`,
+    revokeKeyText:
+      "Panggilannya langsung ditolak (401), untuk selamanya, begitu juga dengan rahasia sebelum rotasi dan dengan kunci anaknya. Pelanggan perlu membuat kunci lain.",
+    revokeKeyAct: "Cabut kunci",
+    revokeKeyDone: (name: string) => `Kunci ${name} dicabut`,
     keyUntil: (time: string) => `sampai ${time}`,
     keyRate: (price: string) => `≤ ${price} / 1 juta token`,
     unlimited: "tanpa batas",
@@ -146,7 +152,7 @@ export const useAccountText = texts({
     roleTitle: (email: string) => `Role of ${email}`,
     roleHints: {
       customer: "Sees nothing of the operator's pages.",
-      support: "Reads everything, freezes accounts and reopens them.",
+      support: "Reads everything, freezes accounts and reopens them, and revokes keys.",
       finance: "That, and adjusts balances, resolves payment problems, and sets models, prices and exchange rates.",
       owner: "May do everything, and gives and takes roles.",
     },
@@ -226,6 +232,12 @@ export const useAccountText = texts({
     keyPaused: "Paused",
     keyRevoked: "Revoked",
     keyExpired: "Expired",
+    revokeKey: "Revoke",
+    revokeKeyTitle: (name: string) => `Revoke the key ${name}?`,
+    revokeKeyText:
+      "Its calls are refused at once (401), for good, and so are those with a secret from before a rotation and of its child keys. The customer has to make another key.",
+    revokeKeyAct: "Revoke key",
+    revokeKeyDone: (name: string) => `The key ${name} is revoked`,
     keyUntil: (time: string) => `until ${time}`,
     keyRate: (price: string) => `≤ ${price} / 1 million tokens`,
     unlimited: "no limit",

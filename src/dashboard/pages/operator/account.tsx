@@ -8,11 +8,18 @@ import { Button, CopyButton } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Card, Stat, Stats } from "../../components/layout.tsx"
-import { Money, Tag } from "../../components/values.tsx"
+import { Money } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
-import { AdjustDialog, FreezeDialog, RoleDialog, SeeAsDialog, UnfreezeDialog } from "./account-dialogs.tsx"
+import {
+  AdjustDialog,
+  FreezeDialog,
+  RevokeKeyDialog,
+  RoleDialog,
+  SeeAsDialog,
+  UnfreezeDialog,
+} from "./account-dialogs.tsx"
 import { useAccountText } from "./account-text.ts"
-import { AccountNotice, AccountTags, Members } from "./accounts.tsx"
+import { AccountNotice, AccountTags, KeyState, Members } from "./accounts.tsx"
 import { at, CsvLink, OperatorPage, RoleButton, useList } from "./frame.tsx"
 import { RefundDialog, useRefundsText } from "./refund-dialog.tsx"
 import { Refunds, useRefunds } from "./refunds.tsx"
@@ -203,20 +210,24 @@ const useKeys = (accountId: string) => useList(["keys", accountId], (cursor) => 
 function Keys({ accountId }: { readonly accountId: string }) {
   const text = useAccountText()
   const { table } = useKeys(accountId)
+  const [leaked, setLeaked] = useState<Key>()
   return (
     <Card title={text.keys} flush>
       <DataTable
         caption={text.keys}
-        columns={useKeyColumns()}
+        columns={useKeyColumns(setLeaked)}
         {...table}
         rowKey={({ id }) => id}
         empty={text.keysEmpty}
       />
+      {leaked !== undefined && (
+        <RevokeKeyDialog accountId={accountId} apiKey={leaked} onClose={() => setLeaked(undefined)} />
+      )}
     </Card>
   )
 }
 
-function useKeyColumns(): readonly Column<Key>[] {
+function useKeyColumns(onRevoke: (key: Key) => void): readonly Column<Key>[] {
   const text = useAccountText()
   const format = useFormat()
   const { keyColumns: heads } = text
@@ -250,10 +261,16 @@ function useKeyColumns(): readonly Column<Key>[] {
     {
       id: "state",
       head: heads.state,
-      cell: ({ status, paused }) => {
-        if (status !== "active") return <Tag>{status === "expired" ? text.keyExpired : text.keyRevoked}</Tag>
-        return paused === null ? <Tag tone="good">{text.keyActive}</Tag> : <Tag tone="bad">{text.keyPaused}</Tag>
-      },
+      cell: (key) => (
+        <span className="operator-state">
+          <KeyState apiKey={key} />
+          {key.status !== "revoked" && (
+            <Button size="small" onClick={() => onRevoke(key)}>
+              {text.revokeKey}
+            </Button>
+          )}
+        </span>
+      ),
     },
     { id: "limit", head: heads.limit, cell: limit },
     { id: "bound", head: heads.bound, cell: (key) => bound(key) },

@@ -158,6 +158,16 @@ export function Members({ members }: { readonly members: readonly Member[] }) {
   )
 }
 
+interface KeyStateProps {
+  readonly apiKey: { readonly status: "active" | "expired" | "revoked"; readonly paused: object | null }
+}
+
+export function KeyState({ apiKey: { status, paused } }: KeyStateProps) {
+  const text = useAccountText()
+  if (status !== "active") return <Tag>{status === "expired" ? text.keyExpired : text.keyRevoked}</Tag>
+  return paused === null ? <Tag tone="good">{text.keyActive}</Tag> : <Tag tone="bad">{text.keyPaused}</Tag>
+}
+
 export const useAccountsText = texts({
   id: {
     title: "Akun",

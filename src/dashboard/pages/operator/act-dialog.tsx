@@ -213,7 +213,7 @@ export const useOperatorText = texts({
     needsRole: (role: string) => `Perlu peran ${role} atau yang di atasnya`,
     roleNote: {
       support:
-        "Peran Anda: dukungan (support). Anda dapat membaca semuanya, membekukan akun, dan membukanya kembali. Tombol lainnya mati: saldo, harga, model, dan kurs perlu peran keuangan (finance); peran dan backend perlu peran pemilik (owner).",
+        "Peran Anda: dukungan (support). Anda dapat membaca semuanya, membekukan akun dan membukanya kembali, dan mencabut kunci. Tombol lainnya mati: saldo, harga, model, dan kurs perlu peran keuangan (finance); peran dan backend perlu peran pemilik (owner).",
       finance:
         "Peran Anda: keuangan (finance). Tombol untuk peran operator dan backend mati: keduanya perlu peran pemilik (owner).",
     },
@@ -275,7 +275,7 @@ export const useOperatorText = texts({
     needsRole: (role: string) => `Needs the role ${role} or above`,
     roleNote: {
       support:
-        "Your role is support: you read everything, and freeze and reopen accounts. The other buttons are disabled: balances, prices, models and exchange rates need the role finance; roles and backends need the role owner.",
+        "Your role is support: you read everything, freeze and reopen accounts, and revoke keys. The other buttons are disabled: balances, prices, models and exchange rates need the role finance; roles and backends need the role owner.",
       finance:
         "Your role is finance. Buttons for operators' roles and for backends are disabled: they need the role owner.",
     },

@@ -132,7 +132,7 @@ function useColumns(onAct: (refund: Refund, act: Act) => void): readonly Column<
       id: "status",
       head: heads.status,
       cell: (refund) => (
-        <span className="operator-refund-state">
+        <span className="operator-state">
           <Tag tone={TONES[refund.status]}>{text.statuses[refund.status]}</Tag>
           {refund.status === "booked" && (
             <span className="operator-refund-acts">
