@@ -130,10 +130,12 @@ export class Accounts {
 
     const step = { accountId: found.id, email: found.email, passwordHash: found.passwordHash }
     if (found.hasFactor) {
-      const [name, most] = [`sign-ins of ${found.id}, elsewhere`, STEPS_ELSEWHERE]
-      const waitS = found.isKnownNetwork
-        ? undefined
-        : await this.#parts.allowances.take({ name, most, seconds: STEP_MINUTES * 60 })
+      const elsewhere = {
+        name: `sign-ins of ${found.id}, elsewhere`,
+        most: STEPS_ELSEWHERE,
+        seconds: STEP_MINUTES * 60,
+      }
+      const waitS = found.isKnownNetwork ? undefined : await this.#parts.allowances.take(elsewhere)
       if (waitS !== undefined) return tooManyFailures(waitS * 1_000)
       const { token, hash } = createSessionToken()
       await this.#parts.factors.openStep({ ...step, tokenHash: hash })

@@ -120,8 +120,6 @@ export class Passwords {
   readonly #cost: PasswordCost
   /** By network; whose turn is next stands first. */
   readonly #queues = new Map<string, Waiting[]>()
-  /** How many wait, by site and in all. */
-  readonly #sites = new Map<string, number>()
   #waiting = 0
   #busy = 0
   #decoy: Promise<string> | undefined
@@ -156,7 +154,7 @@ export class Passwords {
     if (this.#busy >= AT_ONCE) {
       const queue = this.#queues.get(network) ?? []
       if (queue.length >= WAITING_OF_NETWORK || !this.#makeRoom(network)) return tooMany()
-      this.#count(network, 1)
+      this.#waiting += 1
       this.#queues.set(network, queue)
       // Whoever finishes hands its place over, so nobody who comes later can overtake.
       if (!(await new Promise<boolean>((resolve) => queue.push(resolve)))) return tooMany()
@@ -170,24 +168,21 @@ export class Passwords {
   /** A full queue takes one of a network's site, where another site has more, even without the one that it gives up. */
   #makeRoom(network: string): boolean {
     if (this.#waiting < WAITING) return true
+    const counts = new Map<string, number>()
+    for (const [each, queue] of this.#queues) {
+      const site = siteOf(each)
+      counts.set(site, (counts.get(site) ?? 0) + queue.length)
+    }
     let [crowd, most] = ["", 0]
-    for (const [site, count] of this.#sites) if (count > most) [crowd, most] = [site, count]
-    if (most - 1 <= (this.#sites.get(siteOf(network)) ?? 0)) return false
+    for (const [site, count] of counts) if (count > most) [crowd, most] = [site, count]
+    if (most - 1 <= (counts.get(siteOf(network)) ?? 0)) return false
     let [longest, waiting]: [string, Waiting[]] = ["", []]
     for (const [each, queue] of this.#queues)
       if (queue.length > waiting.length && siteOf(each) === crowd) [longest, waiting] = [each, queue]
     waiting.pop()?.(false)
     if (waiting.length === 0) this.#queues.delete(longest)
-    this.#count(longest, -1)
+    this.#waiting -= 1
     return true
-  }
-
-  #count(network: string, by: 1 | -1): void {
-    const site = siteOf(network)
-    const count = (this.#sites.get(site) ?? 0) + by
-    if (count > 0) this.#sites.set(site, count)
-    else this.#sites.delete(site)
-    this.#waiting += by
   }
 
   /** The first of the network whose turn it is, which then stands last. */
@@ -196,7 +191,7 @@ export class Passwords {
       const next = queue.shift()
       this.#queues.delete(network)
       if (queue.length > 0) this.#queues.set(network, queue)
-      this.#count(network, -1)
+      this.#waiting -= 1
       return next
     }
     return undefined
