@@ -1,7 +1,7 @@
 /** `loket key` and `loket topup`: customers' API keys; what they paid, what could not be credited, and the provider's own word. */
 import { Option } from "@commander-js/extra-typings"
 import { keyJson, keyState } from "../http/dashboard/key-json.ts"
-import { KEY_ID, keyPlace, STATUS } from "../http/dashboard/keys.ts"
+import { KEY_ID, keyAfter, keyPlace, STATUS } from "../http/dashboard/keys.ts"
 import { ID, pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
 import { problemJson, topUpJson } from "../http/operator/payments.ts"
@@ -38,8 +38,7 @@ const listKeysCommand = () =>
     .action((name, { limit, cursor, json }) =>
       withDatabase(async (database) => {
         const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [STATUS, KEY_ID]))
-        const [status, id] = page.after ?? []
-        const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+        const after = keyAfter(page)
         const account = await accountNamed(database, name)
         const rows = await apiKeyStore(database).list(account.id, { after, limit: limit + 1 })
         const shown = pageJson(rows, page, { item: keyJson, placeOf: keyPlace })

@@ -10,7 +10,7 @@ import { keyFrom } from "../gateway/authenticate.ts"
 import { actingAs } from "../store/database.ts"
 import type { KeyRecord } from "../store/key-rows.ts"
 import type { Changes } from "./changes.ts"
-import { KEY_ID, keyPlace, STATUS } from "./dashboard/keys.ts"
+import { KEY_ID, keyAfter, keyPlace, STATUS } from "./dashboard/keys.ts"
 import { keyJson, keyShape } from "./dashboard/key-json.ts"
 import { KeyChange, NewKey, toChange, toWishes } from "./dashboard/key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./dashboard/page.ts"
@@ -109,8 +109,7 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
         async ({ manager, query }) => {
           const page = readPage(query, [STATUS, KEY_ID])
           if (page instanceof Failure) return page
-          const [status, id] = page.after ?? []
-          const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+          const after = keyAfter(page)
           const records = await children.list(manager, { after, limit: page.limit + 1 })
           return pageJson(records, page, { item: childJson, placeOf: keyPlace })
         },

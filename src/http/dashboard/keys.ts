@@ -8,12 +8,13 @@ import type { Children } from "../../accounts/children.ts"
 import type { Keys } from "../../accounts/keys.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { KeyName } from "../../store/account-settings.ts"
+import type { KeyPage } from "../../store/api-keys.ts"
 import { type KeyRecord, MAX_SPENT_DAYS } from "../../store/key-rows.ts"
 import type { ManagementToken } from "../../store/credentials.ts"
 import { exactly, field, pageOf, described, listOf, text, time } from "../shapes.ts"
 import { KeyWithSecret, KeyWithUsage, ListedKey, keyJson, spendingJson, usageJson } from "./key-json.ts"
 import { newBreaker, NewOwnKey, KeyChange, toChange, toWishes, Name } from "./key-settings.ts"
-import { pageJson, pageQuery, readPage } from "./page.ts"
+import { type Page, pageJson, pageQuery, readPage } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 
 interface KeysDeps {
@@ -78,8 +79,7 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
         async ({ session, query }) => {
           const page = readPage(query, [STATUS, KEY_ID])
           if (page instanceof Failure) return page
-          const [status, id] = page.after ?? []
-          const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+          const after = keyAfter(page)
           const { parent: childrenOf, days: spentDays } = query
           const records = await keys.list(session, { after, limit: page.limit + 1, childrenOf, spentDays })
           const { data, next_cursor } = pageJson(records, page, {
@@ -181,6 +181,11 @@ export const keysController = ({ keys, authenticate }: KeysDeps) => {
 
 /** Where it stands in the list: one that has expired may be given more time, and stands with those that work. */
 export const keyPlace = ({ id, revokedAt }: KeyRecord) => [revokedAt === undefined ? "active" : "revoked", id]
+
+/** The place after which a page begins. */
+export function keyAfter({ after: [status, id] = [] }: Pick<Page, "after">): KeyPage["after"] {
+  return id === undefined ? undefined : { id, revoked: status === "revoked" }
+}
 
 interface ManagementTokensDeps {
   readonly children: Children

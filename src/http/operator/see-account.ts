@@ -9,7 +9,7 @@ import type { AuditStore } from "../../store/operator/audit.ts"
 import { SEEING_MINUTES, type SessionStore } from "../../store/sessions.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { keyJson, keyShape } from "../dashboard/key-json.ts"
-import { KEY_ID, keyPlace, STATUS } from "../dashboard/keys.ts"
+import { KEY_ID, keyAfter, keyPlace, STATUS } from "../dashboard/keys.ts"
 import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy, signedInBy } from "../dashboard/session.ts"
 import { exportQuery, recordsQuery, usageFilter } from "../dashboard/usage-query.ts"
@@ -104,8 +104,7 @@ export const accountCallsController = ({ views, usage, keys, audit, authenticate
           if (page instanceof Failure) return page
           const account = await found(params.id)
           if (account instanceof Failure) return account
-          const [status, id] = page.after ?? []
-          const after = id === undefined ? undefined : { id, revoked: status === "revoked" }
+          const after = keyAfter(page)
           const rows = await keys.list({ accountId: account.id }, { after, limit: page.limit + 1 })
           return pageJson(rows, page, { item: keyJson, placeOf: keyPlace })
         },
