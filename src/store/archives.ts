@@ -243,13 +243,6 @@ export async function findArchived(sql: Sql, requestId: string): Promise<Archive
   return row
 }
 
-/** Whose an archived call is. Throws `NotArchived` where its file is not in the directory. */
-export async function archivedOwner(sql: Sql, directory: string, requestId: string): Promise<string | undefined> {
-  const place = await findArchived(sql, requestId)
-  const [record] = place === undefined ? [] : await readArchived(directory, place, requestId)
-  return record?.["account_id"] ?? undefined
-}
-
 /** All records of the call, with their columns as PostgreSQL wrote them. Throws `NotArchived` where the file is not here, or another. */
 export async function readArchived(
   directory: string,

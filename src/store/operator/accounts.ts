@@ -1,6 +1,6 @@
 /** Accounts as operators see them: found by what is at hand, with what they have, and the ledger of each. Micro-rupiah. */
 import { type Micro, micro } from "../../../actors/money/micro.ts"
-import { archivedOwner } from "../archives.ts"
+import { findArchived, readArchived } from "../archives.ts"
 import { isPaused, type Pause, type PauseRow, pauseOf } from "../breakers.ts"
 import type { Database, Sql } from "../database.ts"
 import { chargedFrom, credits, newestCharges } from "../movements.ts"
@@ -101,7 +101,9 @@ export function accountViews(database: Database, archives?: string): AccountView
       )
       if (rows.length > 0 || after !== undefined || archives === undefined) return rows.map(toView)
       if (query === undefined || !REQUEST_ID.test(query)) return []
-      const owner = await database.run((sql) => archivedOwner(sql, archives, query), once)
+      const place = await database.run((sql) => findArchived(sql, query), once)
+      const [record] = place === undefined ? [] : await readArchived(archives, place, query)
+      const owner = record?.["account_id"] ?? undefined
       const account = owner === undefined ? undefined : await find(owner)
       return account === undefined ? [] : [account]
     },
