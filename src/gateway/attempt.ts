@@ -226,9 +226,10 @@ async function relayOrFail(call: AttemptedCall, answer: BackendAnswer): Promise<
   if (begun === undefined) return failed(call.timeouts.explain(connectionFault(true)))
   const { response } = begun
   if (!begun.isObject) return await relayStream(call, { ...answer, response })
-  const text = await textOf(call, { turn, response })
+  const bounds = boundsOf(call, turn)
+  const text = await textOf(call, response, bounds)
   if (typeof text !== "string") return text
-  const body = isTooComplex(text, boundsOf(call, turn)) ? undefined : parseJson(text)
+  const body = isTooComplex(text, bounds) ? undefined : parseJson(text)
   const reply = isObject(body) ? turn.exchange.readReply(body, view) : undefined
   if (reply instanceof Failure) return failed(withClientDetail({ ...brokenFault(reply), opened: false }, turn))
   if (reply !== undefined) usage.setCounts(reply.tokens, reply.searches)
@@ -236,27 +237,23 @@ async function relayOrFail(call: AttemptedCall, answer: BackendAnswer): Promise<
 }
 
 async function readWhole(call: AttemptedCall, answer: BackendAnswer): Promise<End> {
-  const { timeouts } = call
-  const { turn } = answer
-  const text = await textOf(call, answer)
+  const bounds = boundsOf(call, answer.turn)
+  const text = await textOf(call, answer.response, bounds)
   if (typeof text !== "string") return text
-  if (text.length <= HEAVY_LENGTH || !isLargeForPrice(turn.request)) return readReply(call, answer, text)
-  timeouts.stopWaiting()
+  if (text.length <= HEAVY_LENGTH || !isLargeForPrice(answer.turn.request)) return readReply(call, answer, bounds, text)
+  call.timeouts.stopWaiting()
   await waitForFairTurn(call)
   const { clock, threadTime } = call.ports
   const begunAt = clock.monotonic()
-  const end = readReply(call, answer, text)
+  const end = readReply(call, answer, bounds, text)
   // It is written as well.
   threadTime.add(call.caller.record.accountId, 2 * (clock.monotonic() - begunAt))
   return end
 }
 
-async function textOf(
-  call: AttemptedCall,
-  { turn, response }: Pick<BackendAnswer, "turn" | "response">,
-): Promise<string | FailedEnd> {
+async function textOf(call: AttemptedCall, response: Response, bounds: AnswerBounds): Promise<string | FailedEnd> {
   try {
-    const text = await readText(response, boundsOf(call, turn).replyBytes, () => call.timeouts.onActivity())
+    const text = await readText(response, bounds.replyBytes, () => call.timeouts.onActivity())
     return text ?? failed(overlongFault)
   } catch {
     return failed(call.timeouts.explain(connectionFault(true)))
@@ -275,8 +272,9 @@ async function waitForFairTurn({ ports, caller, timeouts }: AttemptedCall): Prom
   for (let waitedMs = 0; waitedMs < MAX_WAIT_MS && mayWait(); waitedMs += TURN_MS) await sleep(ports.clock, TURN_MS)
 }
 
-function readReply(call: AttemptedCall, { turn, view, usage, onContent }: BackendAnswer, text: string): End {
-  if (isTooComplex(text, boundsOf(call, turn))) return failed(overlongFault)
+function readReply(call: AttemptedCall, answer: BackendAnswer, bounds: AnswerBounds, text: string): End {
+  const { turn, view, usage, onContent } = answer
+  if (isTooComplex(text, bounds)) return failed(overlongFault)
   usage.output.whole(text.length)
   const body = parseJson(text)
   if (!isObject(body)) return failed(unreadableAnswer)
