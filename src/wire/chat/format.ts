@@ -51,8 +51,8 @@ import type { ClientFormat } from "../format.ts"
 import { streamFailure } from "../shared/chunks.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder } from "./events-out.ts"
-import { decodePrompt, lowerBudgets } from "./prompt-in.ts"
-import { encodePrompt } from "./prompt-out.ts"
+import { decodePrompt } from "./prompt-in.ts"
+import { encodePrompt, lowerBudgets } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 
 // The fields that travel: those of the format's own package (openai), what agents send back of earlier answers of other

@@ -19,7 +19,7 @@ import {
   shown,
 } from "../../language/json.ts"
 import type { Effort, OutputFormat, Prompt, Reasoning, Sampling, Tool, ToolChoice } from "../../language/prompt.ts"
-import { lowerBudget, type ModelRequest } from "../../language/request.ts"
+import type { ModelRequest } from "../../language/request.ts"
 import { cacheMark, readConversation } from "./messages-in.ts"
 
 export function decodePrompt(request: ModelRequest): Prompt | Failure {
@@ -240,22 +240,4 @@ export function chatEffort(reasoning: Reasoning | undefined): Effort | undefined
 function effortOf(budgetTokens: number): Effort {
   if (budgetTokens < 4_096) return "low"
   return budgetTokens < 16_384 ? "medium" : "high"
-}
-
-/**
- * Lowers the budgets of thinking that the catalogue passes with a lowered answer limit (decisions §3), by the names that backends
- * of this format have for them. Changes `body`, which is the copy that is to be forwarded; what lies within it is replaced, never changed.
- */
-export function lowerBudgets(body: JsonObject, asked: number, limit: number): JsonObject {
-  if (limit >= asked) return body
-  const inProportion = (budget: number) => (budget > 0 ? Math.max(1, Math.floor((budget / asked) * limit)) : budget)
-  const { thinking, thinking_budget: bare, reasoning } = body
-  if (isObject(thinking) && thinking["type"] === "enabled" && typeof thinking["budget_tokens"] === "number") {
-    const lowered = lowerBudget(thinking["budget_tokens"], asked, limit)
-    body["thinking"] = lowered === undefined ? { type: "disabled" } : { ...thinking, budget_tokens: lowered }
-  }
-  if (typeof bare === "number") body["thinking_budget"] = inProportion(bare)
-  if (isObject(reasoning) && typeof reasoning["max_tokens"] === "number")
-    body["reasoning"] = { ...reasoning, max_tokens: inProportion(reasoning["max_tokens"]) }
-  return body
 }

@@ -1,6 +1,6 @@
 /** A prompt as the body for a chat backend. What chat cannot say is refused, or harmless and listed in docs/formats.md. */
 import { Failure } from "../../failure/failure.ts"
-import type { JsonObject } from "../../language/json.ts"
+import { isObject, type JsonObject } from "../../language/json.ts"
 import {
   type AssistantPart,
   BILLING_HEADER,
@@ -17,7 +17,7 @@ import {
   type ToolResultPart,
   type UserPart,
 } from "../../language/prompt.ts"
-import { answerLimit, type Endpoint, type ModelRequest, type Target } from "../../language/request.ts"
+import { answerLimit, type Endpoint, lowerBudget, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../body.ts"
 import { freeTextSchema, NARROW, toolNames, type ToolNames, writtenName } from "../shared/tools.ts"
@@ -251,3 +251,21 @@ const documentText = ({ name }: DocumentPart, text: string): TextPart => ({
   type: "text",
   text: name === undefined ? text : `${name}:\n\n${text}`,
 })
+
+/**
+ * Lowers the budgets of thinking that the catalogue passes with a lowered answer limit (decisions §3), by the names that backends
+ * of this format have for them. Changes `body`, which is the copy that is to be forwarded; what lies within it is replaced, never changed.
+ */
+export function lowerBudgets(body: JsonObject, asked: number, limit: number): JsonObject {
+  if (limit >= asked) return body
+  const inProportion = (budget: number) => (budget > 0 ? Math.max(1, Math.floor((budget / asked) * limit)) : budget)
+  const { thinking, thinking_budget: bare, reasoning } = body
+  if (isObject(thinking) && thinking["type"] === "enabled" && typeof thinking["budget_tokens"] === "number") {
+    const lowered = lowerBudget(thinking["budget_tokens"], asked, limit)
+    body["thinking"] = lowered === undefined ? { type: "disabled" } : { ...thinking, budget_tokens: lowered }
+  }
+  if (typeof bare === "number") body["thinking_budget"] = inProportion(bare)
+  if (isObject(reasoning) && typeof reasoning["max_tokens"] === "number")
+    body["reasoning"] = { ...reasoning, max_tokens: inProportion(reasoning["max_tokens"]) }
+  return body
+}
