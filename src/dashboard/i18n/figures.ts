@@ -1,5 +1,5 @@
 /**
- * Amounts, whole numbers, dates and names as people read them, and as they type them into fields. Numbers have the digit groups of the
+ * Amounts, whole numbers, dates and lines of text as people read them, and as they type them into fields. Numbers have the digit groups of the
  * page's language: `12.345,67` in Indonesian, `12,345.67` in English. Dates are day/month/year in both.
  *
  * Then calendar days and clock times in the account's time zone. A day is text, such as 2026-11-21: a `Date` would attach a time
@@ -107,10 +107,10 @@ export const amountsIn = <Field extends string, Values extends Readonly<Record<F
 })
 
 /**
- * A typed name, without what copying takes along unseen: white space around it, and the controls of the text's direction, which the API
+ * A typed line, such as a name, without what copying takes along unseen: white space around it, and the controls of the text's direction, which the API
  * refuses.
  */
-export const typedName = (text: string): string => text.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, "").trim()
+export const typedLine = (text: string): string => text.replaceAll(/[\u202a-\u202e\u2066-\u2069]/g, "").trim()
 
 const MOMENT =
   /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})-(\d{2})-(\d{2}))(?:[\s,T]+(\d{1,2})[.:](\d{2})(?:[.:](\d{2}))?)?$/

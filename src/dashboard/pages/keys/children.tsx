@@ -9,7 +9,7 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { ConfirmDialog, Dialog } from "../../components/dialog.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
-import { typedName } from "../../i18n/figures.ts"
+import { typedLine } from "../../i18n/figures.ts"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 import { RevokeDialog } from "./dialogs.tsx"
@@ -58,7 +58,7 @@ function Tokens({ apiKey, onMade, onRevoke }: TokensProps) {
   // Whoever has a token goes on making keys when a membership has ended.
   const mayMake = useMay()("manage")
   const [typed, setTyped] = useState("")
-  const name = typedName(typed)
+  const name = typedLine(typed)
   const [tried, setTried] = useState(false)
   const isNamed = name !== "" && name.length <= 100
   const make = useChange({

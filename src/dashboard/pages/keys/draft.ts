@@ -1,7 +1,7 @@
 /** A key's name and limits, from the form's text fields to the API's bodies and back. An empty field means no limit. */
 import type { BreakerSettings } from "../../components/spending.tsx"
 import type { ApiKey } from "../../api/queries.ts"
-import { amountText, parseRupiah, parseWhole, typedName } from "../../i18n/figures.ts"
+import { amountText, parseRupiah, parseWhole, typedLine } from "../../i18n/figures.ts"
 import { type CallFormat, callFormats } from "../../components/values.tsx"
 import type { Language } from "../../i18n/language.tsx"
 
@@ -121,7 +121,7 @@ const linesOf = (text: string): string[] =>
 
 /** The body to send, or which fields are wrong. */
 export function readDraft(draft: KeyDraft, language: Language): KeySettings | ReadonlySet<WrongField> {
-  const name = typedName(draft.name)
+  const name = typedLine(draft.name)
   const limit = draft.spendingLimit.trim() === "" ? null : parseRupiah(draft.spendingLimit, language)
   const requests = perMinute(draft.requestsPerMinute, language)
   const tokens = perMinute(draft.tokensPerMinute, language)

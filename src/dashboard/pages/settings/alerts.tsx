@@ -11,7 +11,7 @@ import { Field, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useLanguage, useLanguageChange, texts } from "../../i18n/language.tsx"
-import { amountIn, amountText, parseRupiah, typedName } from "../../i18n/figures.ts"
+import { amountIn, amountText, parseRupiah, typedLine } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useSettingsText } from "./text.ts"
 
@@ -57,7 +57,7 @@ export function EmailAlerts() {
     // Turned on, it is as it stands here.
     const sent = isOn ? edits : draft
     save({
-      ...(sent.address !== undefined && { low_balance_email: typedName(sent.address) }),
+      ...(sent.address !== undefined && { low_balance_email: typedLine(sent.address) }),
       ...(sent.threshold !== undefined && { low_balance_threshold_micro: isEmpty ? null : Number(micro) }),
       ...(sent.budgets !== undefined && { budget_mails: sent.budgets }),
     })
@@ -137,7 +137,7 @@ export function Buyer() {
   const [tried, setTried] = useState(false)
   const lines = draft.address
     .split("\n")
-    .map(typedName)
+    .map(typedLine)
     .filter((line) => line !== "")
   const npwp = draft.npwp.trim()
   const isNpwp = npwp === "" || NPWP.test(npwp)
@@ -154,7 +154,7 @@ export function Buyer() {
     setTried(true)
     if (!isNpwp || !isAddress || change.isPending) return
     const changed = {
-      ...(edits.name !== undefined && { buyer_name: typedOrNull(typedName(edits.name)) }),
+      ...(edits.name !== undefined && { buyer_name: typedOrNull(typedLine(edits.name)) }),
       ...(edits.address !== undefined && { buyer_address: typedOrNull(lines.join("\n")) }),
       ...(edits.npwp !== undefined && { buyer_npwp: typedOrNull(npwp) }),
     }

@@ -12,7 +12,7 @@ import { useToasts } from "../../components/feedback.tsx"
 import { formText, Refusal, SelectField, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
-import { typedName } from "../../i18n/figures.ts"
+import { typedLine } from "../../i18n/figures.ts"
 import { useFormat, texts } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
@@ -54,7 +54,7 @@ export function InviteDialog({ onClose, onLink }: InviteDialogProps) {
       busy={invite.isPending}
       error={refused === undefined ? invite.error : null}
       onClose={onClose}
-      onSubmit={(form) => invite.mutate(typedName(formText(form, "email")))}
+      onSubmit={(form) => invite.mutate(typedLine(formText(form, "email")))}
     >
       <p className="settings-intro">{text.intro}</p>
       {refused !== undefined && <Refusal>{refused}</Refusal>}

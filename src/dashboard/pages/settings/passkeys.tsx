@@ -9,7 +9,7 @@ import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { formText, PasswordField, Refusal, TextField } from "../../components/form.tsx"
 import { Card } from "../../components/layout.tsx"
-import { typedName } from "../../i18n/figures.ts"
+import { typedLine } from "../../i18n/figures.ts"
 import { useAgo, useFormat } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
 import {
@@ -136,7 +136,7 @@ function Add({ onClose, onCodes }: AddProps) {
   const trouble = passkeyError(add.error)
   const wrong = passwordError(add.error)
   const submit = (form: FormData) => {
-    const name = typedName(formText(form, "name"))
+    const name = typedLine(formText(form, "name"))
     const isNamed = NAME.test(name)
     setNameError(isNamed ? undefined : text.passkeyNameWrong)
     if (isNamed)
@@ -205,7 +205,7 @@ function Rename({ passkey, onClose }: OneProps) {
       error={rename.error}
       onClose={onClose}
       onSubmit={(form) => {
-        const name = typedName(formText(form, "name"))
+        const name = typedLine(formText(form, "name"))
         const isNamed = NAME.test(name)
         setNameError(isNamed ? undefined : text.passkeyNameWrong)
         if (isNamed) rename.mutate(name)
