@@ -46,6 +46,8 @@ test("the embedded database tells how much of its log a start would read again, 
 
 // ---- Alert rules, their cards and the dashboard ----
 
+const ALERT_TESTS = ["alerts.test.yml", "alerts-of-days.test.yml"]
+
 interface Rule {
   readonly record?: string
   readonly alert?: string
@@ -127,10 +129,10 @@ test("every alert has its card, which says what it means, what to look at and wh
 })
 
 test("every alert is tried where it fires and where it does not", async () => {
-  const { tests } = Bun.YAML.parse(await read("docs/operating/alerts.test.yml")) as {
-    tests: { alert_rule_test: AlertTest[] }[]
-  }
-  const tried = tests.flatMap((each) => each.alert_rule_test)
+  const files = await Promise.all(ALERT_TESTS.map((file) => read(`docs/operating/${file}`)))
+  const tried = files
+    .flatMap((file) => (Bun.YAML.parse(file) as { tests: { alert_rule_test: AlertTest[] }[] }).tests)
+    .flatMap((each) => each.alert_rule_test)
   const fires = (wanted: boolean) =>
     new Set(tried.filter(({ exp_alerts }) => exp_alerts.length > 0 === wanted).map(({ alertname }) => alertname))
   for (const wanted of [true, false]) expect([...fires(wanted)].sort()).toEqual(alerts.map(({ alert }) => alert).sort())
@@ -151,7 +153,7 @@ test("Prometheus accepts the rules and what the panels ask, and the rules' tests
   writeFileSync(file, JSON.stringify({ groups: [{ name: "panels", rules: panelRules }] }))
   for (const args of [
     ["check", "rules", "alerts.yml"],
-    ["test", "rules", "alerts.test.yml"],
+    ["test", "rules", ...ALERT_TESTS],
     ["check", "rules", file],
   ]) {
     const { exitCode, stdout, stderr } = Bun.spawnSync([promtool, ...args], { cwd: join(root, "docs/operating") })
