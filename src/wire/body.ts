@@ -4,16 +4,8 @@
  * what is sent. Depth and values are counted before parsing, because the parser itself accepts a million levels, and
  * whatever walks the object afterwards would run out of stack, or of time. Then the fields that every body gets.
  */
-import {
-  isObject,
-  type Json,
-  type JsonObject,
-  keepNumbers,
-  misshapen,
-  notServed,
-  present,
-  shown,
-} from "../language/json.ts"
+import { keepNumbers } from "../language/exact-numbers.ts"
+import { isObject, type Json, type JsonObject, misshapen, notServed, present, shown } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Endpoint } from "../language/request.ts"
 

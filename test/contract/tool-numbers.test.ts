@@ -1,7 +1,8 @@
 /** Numbers of a tool's input, and of schemas, digit by digit: clients in other languages read integers of any length, and ids are such (docs/formats.md). */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
-import { isObject, keepNumbers, parseToolInput } from "../../src/language/json.ts"
+import { keepNumbers, parseToolInput } from "../../src/language/exact-numbers.ts"
+import { isObject } from "../../src/language/json.ts"
 import { backendOf, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 const INPUT =

@@ -1,7 +1,8 @@
 /**
  * A whole Converse answer: read, put together from a stream, and in the neutral language; why it ended, and what it counts.
  */
-import { type Json, type JsonObject, filled, isObject, isText, parseToolInput, readText } from "../../language/json.ts"
+import { parseToolInput } from "../../language/exact-numbers.ts"
+import { type Json, type JsonObject, filled, isObject, isText, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
 import type { Gatherer, Reply } from "../format.ts"

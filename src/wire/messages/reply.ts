@@ -3,7 +3,8 @@
  * language; and written for a messages client.
  */
 import { freeText, isJson, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
-import { isObject, type Json, type JsonObject, parseToolInput, present, readText } from "../../language/json.ts"
+import { parseToolInput } from "../../language/exact-numbers.ts"
+import { isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, ModelReply, Prompt, ThinkingPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"

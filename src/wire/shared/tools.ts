@@ -6,7 +6,8 @@
  * every turn of a conversation (a backend's cache depends on it).
  */
 import type { ModelEvent, Prompt, ToolCallPart } from "../../language/prompt.ts"
-import { type Json, type JsonObject, isObject, parseToolInput, readText } from "../../language/json.ts"
+import { parseToolInput } from "../../language/exact-numbers.ts"
+import { type Json, type JsonObject, isObject, readText } from "../../language/json.ts"
 import { JsonProgress } from "./json-gaps.ts"
 
 /** Lengths, in characters. */
