@@ -5,7 +5,15 @@
  * An ask is refused when the mailbox is full. A tell and an unbounded ask are never refused: they end what an admitted ask began
  * (releases, settlements) or carry news, and losing one would lose money. The number of admitted asks bounds them.
  */
-import { Ask, type Outcome, type PendingAsk, type Reply, type Scheduler } from "./turns.ts"
+import {
+  Ask,
+  type Envelope,
+  type Outcome,
+  type PendingAsk,
+  type Reply,
+  type Scheduler,
+  type Unanswered,
+} from "./turns.ts"
 import type { Clock, Random } from "./clock.ts"
 import { DenseSet } from "./dense-set.ts"
 
@@ -69,12 +77,6 @@ export interface ActorOptions<Command> {
   readonly supervise: (cause: unknown) => "restart" | "stop"
 }
 
-interface Envelope<Command> {
-  readonly command: Command
-  readonly sentAt: number
-  readonly ask: PendingAsk | undefined
-}
-
 /** Builds the command that carries a reply. */
 export type CommandFactory<T, Command> = (reply: Reply<T>) => Command
 
@@ -101,7 +103,11 @@ export function runThen<T>(
   }
 }
 
-export const identity = <T>(outcome: Outcome<T>): Outcome<T> => outcome
+/** For an ask whose asker wants to know how it ended. */
+export const asOutcome = {
+  ofReply: <T>(value: T): Outcome<T> => ({ kind: "ok", value }),
+  otherwise: (end: Unanswered): Unanswered => end,
+}
 
 type State = "starting" | "running" | "stopped"
 
@@ -109,7 +115,7 @@ export class Actor<Command> {
   readonly name: string
   readonly #runtime: Runtime
   readonly #options: ActorOptions<Command>
-  readonly #mailbox = new Mailbox<Envelope<Command>>()
+  readonly #mailbox = new Mailbox<Envelope>()
   /** Asks whose turn is over, and whose reply is still to come. */
   readonly #unanswered = new DenseSet<PendingAsk>()
   readonly #stopWaiters: (() => void)[] = []
@@ -146,7 +152,7 @@ export class Actor<Command> {
   /** Sends without an answer. False only when the actor has stopped. */
   tell(command: Command): boolean {
     if (this.#state === "stopped") return false
-    this.#enqueue(command, undefined)
+    this.#enqueue({ command, sentAt: this.#runtime.clock.monotonic(), ask: undefined })
     return true
   }
 
@@ -155,7 +161,7 @@ export class Actor<Command> {
    * once.
    */
   ask<T>(make: CommandFactory<T, Command>, deadlineMs: number): MaybePromise<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(identity)
+    const ask = new Ask<T, Outcome<T>>(asOutcome)
     return this.askWith(ask, make(ask.reply), deadlineMs)
   }
 
@@ -168,13 +174,15 @@ export class Actor<Command> {
 
   /** An ask that ends what was admitted: like a tell, it is not bound by the mailbox's limit. */
   askUnbounded<T>(make: CommandFactory<T, Command>, deadlineMs: number): MaybePromise<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(identity)
+    const ask = new Ask<T, Outcome<T>>(asOutcome)
     return this.askUnboundedWith(ask, make(ask.reply), deadlineMs)
   }
 
   askUnboundedWith<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): MaybePromise<R> {
     if (this.#state === "stopped") return ask.refused("stopped")
-    this.#enqueue(command, ask)
+    ask.command = command
+    ask.sentAt = this.#runtime.clock.monotonic()
+    this.#enqueue(ask)
     return ask.outcome(this.#runtime.clock, deadlineMs, this)
   }
 
@@ -205,7 +213,8 @@ export class Actor<Command> {
       const { ask } = envelope
       this.#lastUsedAt = envelope.sentAt
       try {
-        this.#behaviour.receive(envelope.command)
+        // Only commands of this actor come into its mailbox.
+        this.#behaviour.receive(envelope.command as Command)
       } catch (cause) {
         ask?.end({ kind: "unknown", reason: "crashed" })
         this.#crash(cause)
@@ -218,7 +227,7 @@ export class Actor<Command> {
   }
 
   /** The next command whose asker, if it has one, still waits. */
-  #take(): Envelope<Command> | undefined {
+  #take(): Envelope | undefined {
     let envelope = this.#mailbox.take()
     while (envelope?.ask?.ended === true) envelope = this.#mailbox.take()
     return envelope
@@ -260,7 +269,7 @@ export class Actor<Command> {
     else this.#end({ kind: "refused", reason: "stopped" })
   }
 
-  #end(waiting: Outcome<never>): void {
+  #end(waiting: Unanswered): void {
     this.#state = "stopped"
     this.#stopping = true
     this.#behaviour = undefined
@@ -269,8 +278,8 @@ export class Actor<Command> {
     for (const resolve of this.#stopWaiters.splice(0)) resolve()
   }
 
-  #enqueue(command: Command, ask: PendingAsk | undefined): void {
-    this.#mailbox.put({ command, sentAt: this.#runtime.clock.monotonic(), ask })
+  #enqueue(envelope: Envelope): void {
+    this.#mailbox.put(envelope)
     this.#schedule()
   }
 

@@ -5,7 +5,7 @@
  */
 import {
   Actor,
-  identity,
+  asOutcome,
   type Behaviour,
   type CommandFactory,
   type Outcome,
@@ -52,7 +52,7 @@ export class Registry<Command> {
   }
 
   ask<T>(id: string, make: CommandFactory<T, Command>): MaybePromise<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(identity)
+    const ask = new Ask<T, Outcome<T>>(asOutcome)
     return this.askWith(id, ask, make(ask.reply))
   }
 
@@ -70,7 +70,7 @@ export class Registry<Command> {
 
   /** Asks for the end of what was admitted: never refused for want of room. */
   askUnbounded<T>(id: string, make: CommandFactory<T, Command>): MaybePromise<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(identity)
+    const ask = new Ask<T, Outcome<T>>(asOutcome)
     return this.askUnboundedWith(id, ask, make(ask.reply))
   }
 
@@ -123,7 +123,10 @@ export class Registry<Command> {
   #find(id: string): Actor<Command> | undefined {
     const known = this.#actors.get(id)
     if (known !== undefined && !known.stopped) return known
-    if (this.#stopping) return undefined
+    return this.#stopping ? undefined : this.#begin(id)
+  }
+
+  #begin(id: string): Actor<Command> {
     const actor = new Actor<Command>(this.#runtime, {
       name: `${this.#options.kind}:${id}`,
       mailboxLimit: this.#options.mailboxLimit,

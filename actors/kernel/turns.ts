@@ -84,46 +84,73 @@ export type Outcome<T> =
  */
 export type Refusal = "full" | "late" | "unavailable" | "stopped"
 
-/** Turns an outcome into what the asker wants, in the turn in which the ask ends, so that it needs no second promise. */
-export type MapOutcome<T, R> = (outcome: Outcome<T>) => R
+/** How an ask ended that got no reply. */
+export type Unanswered = Exclude<Outcome<never>, { readonly kind: "ok" }>
+
+/** Makes of an ask's end what the asker wants, in the turn in which it ends, so that it needs no second promise. */
+export interface ResultOf<T, R> {
+  ofReply(value: T): R
+  otherwise(end: Unanswered): R
+}
 
 /** An ask, without the type of its answer. */
 export interface PendingAsk extends Placed {
   readonly ended: boolean
-  end(outcome: Outcome<never>): void
+  end(end: Unanswered): void
   /** Its turn is over without a reply: from now on a crash of the actor ends it. */
   trackIn(unanswered: DenseSet<PendingAsk>): void
 }
 
-export class Ask<T, R> implements PendingAsk {
+/** What lies in a mailbox. */
+export interface Envelope {
+  readonly command: unknown
+  readonly sentAt: number
+  readonly ask: PendingAsk | undefined
+}
+
+/** It is its own envelope: a call makes a dozen. */
+export class Ask<T, R> implements PendingAsk, Envelope {
   place: number | undefined
-  readonly #mapOutcome: MapOutcome<T, R>
-  #outcome: Outcome<T> | undefined
+  command: unknown
+  sentAt = 0
+  readonly #resultOf: ResultOf<T, R>
+  #ended = false
+  #result: R | undefined
   #resolve: ((result: R) => void) | undefined
   #timer: Timer | undefined
   #unanswered: DenseSet<PendingAsk> | undefined
 
-  readonly reply: Reply<T> = (value) => this.end({ kind: "ok", value })
+  readonly reply: Reply<T> = (value) => {
+    if (!this.#ended) this.#endWith(this.#resultOf.ofReply(value))
+  }
 
-  constructor(mapOutcome: MapOutcome<T, R>) {
-    this.#mapOutcome = mapOutcome
+  constructor(resultOf: ResultOf<T, R>) {
+    this.#resultOf = resultOf
+  }
+
+  get ask(): PendingAsk {
+    return this
   }
 
   get ended(): boolean {
-    return this.#outcome !== undefined
+    return this.#ended
   }
 
-  end(outcome: Outcome<T>): void {
-    if (this.#outcome !== undefined) return
-    this.#outcome = outcome
+  end(end: Unanswered): void {
+    if (!this.#ended) this.#endWith(this.#resultOf.otherwise(end))
+  }
+
+  #endWith(result: R): void {
+    this.#ended = true
+    this.#result = result
     this.#timer?.cancel()
     this.#unanswered?.delete(this)
-    this.#resolve?.(this.#mapOutcome(outcome))
+    this.#resolve?.(result)
   }
 
   /** The result of an ask that was not sent. */
   refused(reason: Refusal): R {
-    return this.#mapOutcome({ kind: "refused", reason })
+    return this.#resultOf.otherwise({ kind: "refused", reason })
   }
 
   trackIn(unanswered: DenseSet<PendingAsk>): void {
@@ -133,7 +160,7 @@ export class Ask<T, R> implements PendingAsk {
 
   /** At once where it is known already: only an ask that was not answered in its own turn pays for a promise and a timer. */
   outcome(clock: Clock, deadlineMs: number, actor: { readonly lateReason: Refusal }): Promise<R> | R {
-    return this.#outcome === undefined ? this.#later(clock, deadlineMs, actor) : this.#mapOutcome(this.#outcome)
+    return this.#ended ? (this.#result as R) : this.#later(clock, deadlineMs, actor)
   }
 
   /** A function of its own, because a function that makes a closure pays for it at its beginning. */

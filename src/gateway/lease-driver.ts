@@ -4,8 +4,8 @@
  * to for a call: the reply, or a failure.
  */
 import { Account, type AccountCommand } from "../../actors/account.ts"
-import type { Behaviour, Outcome, Runtime } from "../../actors/kernel/actor.ts"
-import { Ask } from "../../actors/kernel/turns.ts"
+import type { Behaviour, Runtime } from "../../actors/kernel/actor.ts"
+import { Ask, type Unanswered } from "../../actors/kernel/turns.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Growth, LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
@@ -14,11 +14,12 @@ import { type BreakerPurses, ownerOf } from "../store/breakers.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import type { ActorStore } from "../store/leases.ts"
 
-export const actorAsk = <T>(): Ask<T, T | Failure> => new Ask(valueOf<T>)
+/** An ask comes to its reply, or to a failure. */
+export const actorAsk = <T>(): Ask<T, T | Failure> => new Ask<T, T | Failure>(replyOrFailure)
 
-/** What an ask came to: a value, or a failure. */
-function valueOf<T>(outcome: Outcome<T>): T | Failure {
-  if (outcome.kind === "ok") return outcome.value
+const replyOrFailure = { ofReply: <T>(value: T): T => value, otherwise: failureOf }
+
+function failureOf(outcome: Unanswered): Failure {
   if (outcome.kind === "unknown") {
     // A turn ends at once; what is not answered in time waits for a lease to grow, and so for the database.
     return new Failure(outcome.reason === "deadline" ? "dependency.database_unavailable" : "internal.error")
