@@ -12,6 +12,7 @@ import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts
 import type { Sql } from "../../src/store/database.ts"
 import { openEmbedded } from "../../src/store/embedded/open.ts"
 import { Servers } from "../../src/store/servers.ts"
+import { engineSettings } from "../processes/dev-process.ts"
 import { onPostgres, openEmptyDatabase, templateCopy } from "../store/harness.ts"
 import { eachLine } from "../lines.ts"
 
@@ -73,6 +74,7 @@ export class House implements AsyncDisposable {
     }
     const place = options.place ?? (await ownPlace(stack))
     const env = {
+      ...engineSettings,
       PATH: process.env["PATH"] ?? "",
       PORT: "0",
       CATALOGUE_FILE: file("catalogue.json", { models }),

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { covers } from "../contract/rows.ts"
+import { engineSettings } from "./dev-process.ts"
 
 let directory: string
 beforeAll(() => {
@@ -15,7 +16,7 @@ afterAll(() => rmSync(directory, { recursive: true }))
 async function run(command: string, env: Record<string, string>) {
   const child = Bun.spawn([process.execPath, join(import.meta.dir, "../../src/main.ts"), command], {
     cwd: directory,
-    env: { PATH: Bun.env.PATH ?? "", DATA_DIR: join(directory, "data"), ...env },
+    env: { ...engineSettings, PATH: Bun.env.PATH ?? "", DATA_DIR: join(directory, "data"), ...env },
     stdout: "pipe",
     stderr: "pipe",
   })

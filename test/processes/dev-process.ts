@@ -9,6 +9,11 @@ export function scratchDirectory(): Disposable & { readonly path: string } {
   return { path, [Symbol.dispose]: () => rmSync(path, { recursive: true, force: true }) }
 }
 
+/** What the suite has set of Bun's engine (package.json): children have it too, which is a fifth of what their start takes. */
+export const engineSettings = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => name.startsWith("BUN_JSC_")),
+)
+
 export interface Banner {
   readonly url: string
   readonly key: string
@@ -27,7 +32,7 @@ export class DevProcess implements AsyncDisposable {
     this.banner = banner
   }
 
-  /** Starts `command dev` on a free port, with nothing of our own environment but the path, and waits for its banner. */
+  /** Starts `command dev` on a free port, with nothing of our own environment but the path and the engine's settings, and waits for its banner. */
   static async start(
     command: readonly string[],
     cwd: string,
@@ -36,7 +41,14 @@ export class DevProcess implements AsyncDisposable {
   ): Promise<DevProcess> {
     const child = Bun.spawn([...command, "dev"], {
       cwd,
-      env: { PATH: process.env["PATH"], HOME: process.env["HOME"], PORT: "0", DATA_DIR: dataDir, ...further },
+      env: {
+        ...engineSettings,
+        PATH: process.env["PATH"],
+        HOME: process.env["HOME"],
+        PORT: "0",
+        DATA_DIR: dataDir,
+        ...further,
+      },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

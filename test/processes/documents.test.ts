@@ -10,6 +10,7 @@ import { dirname, join } from "node:path"
 import { freePort } from "../free-port.ts"
 import { onPostgres, openTestDatabase, templateCopy } from "../store/harness.ts"
 import { type Block, blocksOf, operatingPages, root } from "./blocks.ts"
+import { engineSettings } from "./dev-process.ts"
 
 const COMMANDS = ["sh", "sql"]
 const OTHERS = ["text", "ini", "json", "yaml", "nginx", "haproxy", "caddyfile"]
@@ -49,7 +50,13 @@ class Machine implements AsyncDisposable {
     for (const place of [programs, join(this.directory, "dist")])
       writeFileSync(join(place, "loket"), shim, { mode: 0o755 })
     symlinkSync(join(root, "docs"), join(this.directory, "docs"))
-    this.#env = { PATH: `${programs}:${process.env["PATH"]}`, HOME: this.directory, LOG_LEVEL: "warn", ...env }
+    this.#env = {
+      PATH: `${programs}:${process.env["PATH"]}`,
+      HOME: this.directory,
+      LOG_LEVEL: "warn",
+      ...engineSettings,
+      ...env,
+    }
     this.#replaced = [...replaced, [/(?<![\w.])\/(?=(?:etc|usr\/local|var)\/)/g, `${this.directory}/`]]
   }
 
