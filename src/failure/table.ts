@@ -83,7 +83,8 @@ const failureTable = {
       "The prompt is longer than the model's `context_window`, by the gateway's estimate or by the backend's count.",
     status: 400,
     retryable: false,
-    message: "The prompt is longer than the model's context window.",
+    // Agents and frameworks know an overflow by its words alone, each by others: here are those of all that were tried.
+    message: "The prompt is too long: it exceeds the context window of the model, its maximum context length.",
     hint: "Shorten the conversation, or choose a model with a larger context_window.",
     stream: "context_length_exceeded",
     messagesType: "invalid_request_error",

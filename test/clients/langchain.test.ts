@@ -3,6 +3,7 @@
  * usage, and what they are charged.
  */
 import { ChatAnthropic } from "@langchain/anthropic"
+import { ContextOverflowError } from "@langchain/core/errors"
 import { type AIMessage, AIMessageChunk, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages"
 import { tool } from "@langchain/core/tools"
 import { ChatOpenAI } from "@langchain/openai"
@@ -196,6 +197,17 @@ const codeOf = (error: unknown): unknown => {
 }
 
 describe.each(ways)("$name", ({ format, model }) => {
+  test("a prompt that is over a window that nobody knows is what it takes for one that is too long", async () => {
+    const id = await gateway.model({
+      format,
+      context_window: null,
+      script: "fault=status&status=400&code=context_length_exceeded&message=Too+much.",
+    })
+    const error = await thrownBy(model(settings(fetch), id).invoke(prompt))
+    expect(ContextOverflowError.isInstance(error)).toBeTrue()
+    expect(codeOf((error as ContextOverflowError).cause)).toBe("upstream.context_length_exceeded")
+  })
+
   const rows = [
     ["a wrong key", 401, "auth.api_key_invalid"],
     ["an empty balance", 402, "billing.insufficient_balance"],
