@@ -63,5 +63,12 @@ export const insertProblems = (
   on conflict (provider, kind, reference, paid) do update set last_seen_at = now()
   returning kind, last_seen_at = first_seen_at as is_new`
 
+/** Whether an operator was told that this reversal goes over what was paid: what is over is theirs to take, whatever is left of the top-up later. */
+export const isLeftToOperator = (
+  sql: Sql,
+  { provider, reference }: Pick<PaymentProblem, "provider" | "reference">,
+) => sql`
+  exists (select from payment_problems where provider = ${provider} and kind = 'over_refunded' and reference = ${told(reference)})`
+
 /** As a provider said it, in the length and the characters that a text column takes. */
 const told = (text: string): string => text.replaceAll("\u0000", "").slice(0, 200)

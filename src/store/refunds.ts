@@ -5,7 +5,7 @@
 import { MICRO_PER_RUPIAH, type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
-import { insertProblems, type PaymentProblem } from "./payment-problems.ts"
+import { insertProblems, isLeftToOperator, type PaymentProblem } from "./payment-problems.ts"
 import type { ListPage } from "./top-ups.ts"
 
 /** `refund` is an operator's; the others the provider made unasked. */
@@ -150,8 +150,8 @@ export function refundStore(database: Database): RefundStore {
       const [row] = await database.run(
         (sql) => sql<(BookedRow & { problems: PaymentProblem["kind"][] })[]>`
           with booked as materialized (
-            select * from refund_1(${id}, ${kind}, ${accountId}, ${topUpId}, ${amountMicro}::bigint, ${`provider:${provider}:${name}`},
-              ${reason}, 'paid_out', ${reference}, ${upToMicro ?? null}::bigint, ${mayClaim})
+            select * from refund_1(${id}, ${kind}, ${accountId}, ${topUpId}, case when ${isLeftToOperator(sql, problem)} then 0 else ${amountMicro}::bigint end,
+              ${`provider:${provider}:${name}`}, ${reason}, 'paid_out', ${reference}, ${upToMicro ?? null}::bigint, ${mayClaim})
           ), kept as (
             ${insertProblems(
               sql,

@@ -312,6 +312,21 @@ describe("what the provider takes back", () => {
     await agree()
   })
 
+  test("is an operator's to book where all of it was over what is left, also once a refund that waited is cancelled", async () => {
+    const of = await paid()
+    const made = await refunds().make(terms(of, 101_200n), act())
+    if (made instanceof Failure) throw new Error("not made")
+    const told = takenBack(of.topUpId, [["1", 101_200n]])
+    expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    expect(await problemsOf(of)).toEqual(["chargeback", "over_refunded"])
+    // As the operators are told: the refund is cancelled, and what is over taken by an adjustment.
+    await refunds().change(made.id, { to: "cancelled", reason: "charged back" }, act())
+    expect(await spend(of.accountId, 100_000n)).toMatchObject({ outcome: "adjusted" })
+    expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    await agree()
+  })
+
   test("comes to no more than its own sum, when its parts are told under two names", async () => {
     const of = await paid()
     await refunds().reverse(of.topUp, takenBack(of.topUpId, [["upto-30000", 30_000n]], { backRp: 30_000n }))
