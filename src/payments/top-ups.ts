@@ -169,6 +169,11 @@ export class TopUps {
     return undefined
   }
 
+  /** Whether its payment could not be credited, and an operator has seen to that. */
+  isSeenTo({ id }: TopUp): Promise<boolean> {
+    return this.#parts.problems.areResolved(id)
+  }
+
   /**
    * Asks the provider now whether a top-up was paid, and credits it if so. Does nothing for one that was paid, that the
    * provider cannot be asked about, or that somebody asked about a moment ago.

@@ -33,6 +33,8 @@ export interface PaymentProblem {
 
 export interface PaymentProblemStore {
   record(problem: PaymentProblem): Promise<void>
+  /** Whether the top-up's payment could not be credited, and an operator has said of each such problem what was done. */
+  areResolved(topUpId: string): Promise<boolean>
 }
 
 /** `kept` hears of each once, when it is new. */
@@ -46,6 +48,16 @@ export const paymentProblemStore = (
       { deadlineMs: 5_000, retry: true },
     )
     if (row?.is_new === true) kept(problem)
+  },
+
+  async areResolved(topUpId) {
+    const [row] = await database.run(
+      (sql) => sql<{ resolved: boolean | null }[]>`
+        select bool_and(resolved_at is not null) as resolved from payment_problems
+        where top_up_id = ${topUpId} and kind in ('wrong_amount', 'mismatch')`,
+      { deadlineMs: 5_000, retry: true },
+    )
+    return row?.resolved === true
   },
 })
 

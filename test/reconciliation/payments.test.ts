@@ -6,6 +6,7 @@ import { midtransProvider } from "../../src/payments/midtrans.ts"
 import { simulatedProvider } from "../../src/payments/provider.ts"
 import { Refunds } from "../../src/payments/refunds.ts"
 import { comparePayments } from "../../src/reconciliation/payments.ts"
+import { paymentViews } from "../../src/store/operator/payments.ts"
 import { paymentProblemStore } from "../../src/store/payment-problems.ts"
 import { refundStore } from "../../src/store/refunds.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
@@ -161,6 +162,18 @@ test("another amount differs, credited here or not, and nothing is credited for 
   expect([...accounts].sort()).toEqual([credited.accountId, open.accountId, foreign.accountId].sort())
   expect(shown.map(({ mended }) => mended)).toEqual([false, false, false])
   expect((await books.balance(open.accountId)).posted).toBe(0n)
+})
+
+test("another amount that an operator has seen to differs no more, and one that comes later does", async () => {
+  const other = await topUp()
+  payments.set(other.id, found(other.id, { gross_amount: "9000.00" }))
+  expect(await compare()).toMatchObject({ differences: 1, accounts: [other.accountId] })
+  const [kept] = await target.sql<{ id: bigint }[]>`select id from payment_problems where top_up_id = ${other.id}`
+  const act = { requestId: `req_${++serial}`, operatorId: undefined, address: undefined }
+  await paymentViews(target.db).resolve(kept?.id ?? 0n, "given by hand", act)
+  expect(await compare()).toMatchObject({ compared: 1, differences: 0, accounts: [] })
+  payments.set(other.id, found(other.id, { gross_amount: "8000.00" }))
+  expect(await compare()).toMatchObject({ differences: 1, accounts: [other.accountId] })
 })
 
 test("a provider that does not answer is asked three times, and nothing was compared", async () => {
