@@ -200,10 +200,12 @@ export class Descriptors {
   /** The open descriptors and their limit. Undefined on a system that does not report them. Throws where Linux refuses to. */
   async look(): Promise<{ readonly open: number; readonly limit: number } | undefined> {
     if (!existsSync(this.#directory)) return undefined
-    const [open, limits] = await Promise.all([
-      readdir(`${this.#directory}/fd`),
-      readFile(`${this.#directory}/limits`, "utf8"),
-    ])
+    const looking = Promise.all([readdir(`${this.#directory}/fd`), readFile(`${this.#directory}/limits`, "utf8")])
+    const [open, limits] = await looking.catch((error: NodeJS.ErrnoException) => {
+      // To look takes a descriptor, so this is how it is seen that none is left.
+      if (error.code === "EMFILE") this.#crowded = true
+      throw error
+    })
     const limit = Number(/^Max open files\s+(\d+)/m.exec(limits)?.[1] ?? Infinity)
     this.#crowded = open.length > limit * CROWDED
     return { open: open.length, limit }

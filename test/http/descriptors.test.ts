@@ -27,3 +27,27 @@ test("a system that refuses to tell is an error, and one that never tells is non
   rmSync(directory, { recursive: true })
   expect(await new Descriptors(directory).look()).toBeUndefined()
 })
+
+test("where none is left to look with it is crowded, and is not when some are free again", async () => {
+  const source = `
+    const { closeSync, openSync } = await import("node:fs")
+    const { Descriptors } = await import(${JSON.stringify(join(import.meta.dir, "../../src/http/connection.ts"))})
+    const descriptors = new Descriptors()
+    const seen = async () => [await descriptors.look().then(() => "seen", ({ code }) => code), descriptors.crowded]
+    const told = [await seen()]
+    const opened = []
+    try {
+      for (;;) opened.push(openSync("/dev/null", "r"))
+    } catch {}
+    told.push(await seen())
+    for (const each of opened) closeSync(each)
+    told.push(await seen())
+    console.log(JSON.stringify(told))
+    process.exit(0)`
+  const child = Bun.spawn(["sh", "-c", `ulimit -n 64; exec "$0" -e "$1"`, process.execPath, source])
+  expect(JSON.parse(await new Response(child.stdout).text())).toEqual([
+    ["seen", false],
+    ["EMFILE", true],
+    ["seen", false],
+  ])
+})
