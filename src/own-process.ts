@@ -8,10 +8,10 @@
  *
  * Then what Bun reads of the environment when a process starts, for which the process replaces itself once, with the same id: how many
  * requests it may have in flight, of which Bun's `fetch` allows 256 and queues the rest in silence; and when memory that is free is
- * given back to the kernel.
+ * given back to the kernel. Last, when it may start a thread.
  */
 import { dlopen, ptr } from "bun:ffi"
-import { readFileSync } from "node:fs"
+import { closeSync, openSync, readFileSync } from "node:fs"
 import type { Log } from "./log.ts"
 
 export interface ServiceManager {
@@ -148,4 +148,30 @@ export function ownCommand(): readonly string[] {
   // In a compiled binary the second argument is the path inside it, which a new process adds by itself.
   const compiled = argv[1]?.startsWith("/$bunfs/") === true
   return [execPath, ...(compiled ? argv.slice(2) : [...execArgv, ...argv.slice(1)])]
+}
+
+/** A thread's event loop takes two; the others are for the files that its program is read from. */
+const DESCRIPTORS_OF_A_THREAD = 8
+
+/**
+ * Whether there are file descriptors for a thread with an event loop, such as a worker's. Bun ends the whole process where such a thread
+ * finds none, and with it all calls under way. Nothing else opens any before this thread's next turn, but for requests to backends.
+ */
+export function hasRoomForThread(): boolean {
+  const opened: number[] = []
+  using _ = { [Symbol.dispose]: () => opened.forEach(closeSync) }
+  try {
+    while (opened.length < DESCRIPTORS_OF_A_THREAD) opened.push(openSync("/dev/null", "r"))
+    return true
+  } catch (error) {
+    return !/^E[MN]FILE$/.test((error as NodeJS.ErrnoException).code ?? "")
+  }
+}
+
+/**
+ * Bun's HTTP client has a thread of its own, which its first request starts. Started with the process it finds its descriptors; the first
+ * call may come together with more connections than the process may have. Asks nobody: there is no such socket.
+ */
+export async function startHttpThread(): Promise<void> {
+  await fetch("http://none.invalid/", { unix: "/dev/null/none" }).catch(() => {})
 }

@@ -52,3 +52,38 @@ for (const [whose, own] of [
     rmSync(program)
     expect(said).toBe(`${child.pid}\n${child.pid}\n${told} its argument\n`)
   })
+
+const from = (path: string) => JSON.stringify(join(import.meta.dir, "../src", path))
+
+test("where no descriptor is left no thread is started, which would end the process", async () => {
+  const source = `
+    const { openSync } = await import("node:fs")
+    const { startHttpThread } = await import(${from("own-process.ts")})
+    const { createLog } = await import(${from("log.ts")})
+    const { LargeBodies } = await import(${from("bodies/bodies.ts")})
+    const { BodyWorkers } = await import(${from("bodies/workers.ts")})
+    const { PdfWorker, print } = await import(${from("pdf/reader.ts")})
+    const { systemClock } = await import(${from("../actors/kernel/clock.ts")})
+    await startHttpThread()
+    const lines = []
+    const log = createLog("info", (line) => lines.push(JSON.parse(line).event))
+    const bodies = new LargeBodies(new BodyWorkers({ log, workers: 1, waitMs: 1_000 }))
+    try {
+      for (;;) openSync("/dev/null", "r")
+    } catch {}
+    const body = new TextEncoder().encode('{"model":"m","messages":[]}')
+    const told = await Promise.all([
+      fetch("http://127.0.0.1:1/").catch(() => "not reached"),
+      bodies.read(body, "a", "chat").then(({ code }) => code),
+      new PdfWorker(systemClock).read("JVBERi0=", "a").then((reading) => reading ?? "not read"),
+      print({ title: "", pages: [] }).catch(({ message }) => message),
+    ])
+    console.log(JSON.stringify([...told, ...lines]))
+    process.exit(0)`
+  const child = Bun.spawn(["sh", "-c", `ulimit -n 64; exec "$0" -e "$1"`, process.execPath, source], { stderr: "pipe" })
+  const [said, complained] = await Promise.all([new Response(child.stdout).text(), new Response(child.stderr).text()])
+  expect([complained, said && JSON.parse(said)]).toEqual([
+    "",
+    ["not reached", "gateway.capacity", "not read", "no file descriptor is left to draw it", "body worker ended"],
+  ])
+})

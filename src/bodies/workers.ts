@@ -6,6 +6,7 @@
 import { type Clock, systemClock, type Timer } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
+import { hasRoomForThread } from "../own-process.ts"
 import { type BodyExecutor, RecentUse } from "./bodies.ts"
 import type { BodyReply, BodyCommand } from "./body-processor.ts"
 
@@ -187,7 +188,7 @@ class WorkerSlot {
     if (this.#bodyIds.size === 0) this.#idle = this.#options.clock.after(this.#options.idleMs, () => this.end("idle"))
   }
 
-  end(why: "idle" | "stopped" | "late" | "dead"): void {
+  end(why: "idle" | "stopped" | "late" | "dead" | "no descriptors"): void {
     if (why === "idle" && this.#bodyIds.size > 0) return
     this.#deadline?.cancel()
     this.#idle?.cancel()
@@ -198,9 +199,10 @@ class WorkerSlot {
     this.#queued = []
     this.#options.lost(this.#bodyIds)
     this.#bodyIds.clear()
-    if (why === "late" || why === "dead") this.#options.log.error("body worker ended", { why, jobs: jobs.length })
+    const isLost = why !== "idle" && why !== "stopped"
+    if (isLost) this.#options.log.error("body worker ended", { why, jobs: jobs.length })
     for (const { settle } of jobs) settle(noRoom())
-    if (why === "late" || why === "dead") this.#options.next(this)
+    if (isLost) this.#options.next(this)
   }
 
   #run(job: Job): void {
@@ -208,6 +210,7 @@ class WorkerSlot {
     this.#running = job
     this.#startedAt = this.#options.clock.monotonic()
     this.#idle?.cancel()
+    if (this.#worker === undefined && !hasRoomForThread()) return this.end("no descriptors")
     this.#worker ??= this.#start()
     this.#worker.postMessage(command, command.type === "read" ? [command.bytes.buffer] : [])
     this.#deadline = this.#options.clock.after(this.#options.turnMs, () => this.end("late"))

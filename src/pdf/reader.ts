@@ -4,6 +4,7 @@
  * paper in a thread of its own, which is ended when it is done or takes too long.
  */
 import type { Clock } from "../../actors/kernel/clock.ts"
+import { hasRoomForThread } from "../own-process.ts"
 import type { PdfMeasure } from "./measure.ts"
 import type { Paper } from "./paper.ts"
 import type { Drawn, FromWorker, MeasuredFile, ToWorker } from "./worker.ts"
@@ -123,6 +124,7 @@ export class PdfWorker implements PdfReader, Disposable {
   }
 
   #measure(file: MeasuredFile, owner: string): Promise<PdfReading> {
+    if (this.#worker === undefined && !hasRoomForThread()) return Promise.resolve(undefined)
     const worker = (this.#worker ??= new Worker(workerUrl))
     return new Promise((resolve) => {
       const waiting = new AbortController()
@@ -157,6 +159,7 @@ const MAX_DRAWING_MS = 15_000
 
 /** The file. Rejects when the paper cannot be drawn, or not in time. Who calls bounds how many are drawn at once. */
 export async function print(paper: Paper): Promise<Uint8Array> {
+  if (!hasRoomForThread()) throw new Error("no file descriptor is left to draw it")
   const worker = new Worker(workerUrl)
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array>()
   worker.addEventListener("message", ({ data }: MessageEvent<Drawn>) => {

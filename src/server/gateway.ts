@@ -14,6 +14,7 @@ import { Gateway, type GatewayParts } from "../gateway/gateway.ts"
 import type { CallLimits } from "../gateway/ports.ts"
 import type { Log } from "../log.ts"
 import type { LegalTexts } from "../legal/texts.ts"
+import { startHttpThread } from "../own-process.ts"
 import { PdfWorker } from "../pdf/reader.ts"
 import { RedisCounts, type RedisWaits } from "../redis/counts.ts"
 import { searx } from "../search/searx.ts"
@@ -69,6 +70,7 @@ export async function openGateway(
 ): Promise<OpenGateway> {
   const { config, log, backends, fatal } = options
   const { database, process } = store
+  await startHttpThread()
   const pdfs = new PdfWorker(systemClock)
   const bodyWorkers = new BodyWorkers({
     log,
