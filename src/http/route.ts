@@ -116,8 +116,8 @@ type Options<Body, Query> = { readonly parse: "none"; readonly detail: Documente
   (Query extends TSchema ? { readonly query: TypeOnly<Static<Query>> } : unknown)
 
 /**
- * Creates the routes of callers that `find` accepts. The caller is checked before its input. `Needed` are further options that each such
- * route must declare.
+ * Creates the routes of callers that `find` accepts. The caller is checked before its input, and again after a body that was late.
+ * `Needed` are further options that each such route must declare.
  */
 export const routesFor =
   <Caller extends object, Needed extends object = object>(
@@ -143,13 +143,17 @@ export const routesFor =
     const handle = async ({ request, params, set }: Context<Path>): Promise<AnswerOf<Answer> | Failure> => {
       // Read before the first await.
       void contextOf(request).address
-      const caller = await find(request, terms)
-      if (caller instanceof Failure) return caller
+      const asked = await find(request, terms)
+      if (asked instanceof Failure) return asked
       const query = await readQuery(request)
       if (query instanceof Failure) return query
       const isKeyed = once !== undefined && changesSomething(request) && request.headers.has(IDEMPOTENCY_KEY)
+      const askedAt = performance.now()
       const bytes = isKeyed || readBody !== undefined ? await readBytes(request) : NO_BYTES
       if (bytes instanceof Failure) return bytes
+      // Whoever holds a body back must not be taken for what they were when it began.
+      const caller = performance.now() - askedAt < SOON_MS ? asked : await find(request, terms)
+      if (caller instanceof Failure) return caller
       const body = readBody?.(bytes)
       if (body instanceof Failure) return body
       const handled = async (change?: ChangeName) => {
@@ -182,6 +186,8 @@ export const open = routesFor("none", async () => ({}))
 
 const nothing = async () => undefined
 const NO_BYTES = new Uint8Array()
+/** A body that is sent with its head is here by then. */
+const SOON_MS = 50
 
 export const changesSomething = ({ method }: Pick<Request, "method">): boolean => method !== "GET" && method !== "HEAD"
 

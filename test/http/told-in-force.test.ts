@@ -24,13 +24,13 @@ describe("a call that comes right after the API's answer", () => {
 })
 
 /** A call whose head and first bytes are there; it resolves with the answer once the rest was sent. */
-function halfCall(url: string, key: string, body: string): () => Promise<string> {
+function halfCall(url: string, credential: string, body: string, path = "/v1/chat/completions"): () => Promise<string> {
   const { hostname, port } = new URL(url)
   const socket = connect(Number(port), hostname)
   let answer = ""
   socket.on("data", (piece) => (answer += piece.toString()))
   const over = new Promise<void>((resolve) => socket.once("close", () => resolve()))
-  const head = ["POST /v1/chat/completions HTTP/1.1", "Host: loket", `x-api-key: ${key}`, "Connection: close"]
+  const head = [`POST ${path} HTTP/1.1`, "Host: loket", credential, "Connection: close"]
   socket.write(`${head.join("\r\n")}\r\nContent-Length: ${body.length}\r\n\r\n${body.slice(0, 10)}`)
   return async () => {
     socket.write(body.slice(10))
@@ -54,7 +54,7 @@ test("a call whose body comes after its key was revoked, or its account frozen, 
     [async () => await freeze(world, "freeze"), "account_frozen"],
   ] as const) {
     const { id, key } = await gateway.key(person, { requests_per_minute: 1_000 })
-    const finish = halfCall(gateway.url, key, body)
+    const finish = halfCall(gateway.url, `x-api-key: ${key}`, body)
     let looks = 0
     await eventually(
       "the head is not here",
@@ -71,6 +71,46 @@ test("a call whose body comes after its key was revoked, or its account frozen, 
   expect(gateway.simulator.calls).toHaveLength(0)
   expect((await gateway.balance(person)).balance_micro).toBe(before)
 })
+
+const bearer = (token: string) => `Authorization: Bearer ${token}`
+
+test("a change whose body comes after its session, its operator's role or its management token has ended is not made", async () => {
+  await using gateway = await startTestGateway({ env })
+  const { person, operator, key } = await toldWorld(gateway)
+  const { json: token } = await posted(gateway, person, `/keys/${key.id}/tokens`, { name: "a class" })
+  const adjustment = { amount_micro: 1_000_000, reason: "a gift", idempotency_key: "one" }
+  const name = JSON.stringify({ name: "late" })
+  const ends = [
+    {
+      finish: halfCall(gateway.url, bearer(token.token), name, "/v1/keys"),
+      end: () => gateway.dashboard(person, `/keys/${key.id}/tokens/${token.id}/revoke`, { method: "POST" }),
+    },
+    {
+      finish: halfCall(
+        gateway.url,
+        bearer(operator.token),
+        JSON.stringify(adjustment),
+        `/operator/accounts/${person.accountId}/adjustments`,
+      ),
+      end: () => gateway.sql`update accounts set role = 'customer' where id = ${operator.accountId}`,
+    },
+    {
+      finish: halfCall(gateway.url, bearer(person.token), name, "/keys"),
+      end: () => gateway.dashboard(person, "/auth/sign-out", { method: "POST" }),
+    },
+  ]
+  // All heads are here, and whoever sent them was let in.
+  await Bun.sleep(500)
+  for (const { end } of ends) await end()
+  for (const { finish } of ends) expect(await finish()).toMatch(/^HTTP\/1.1 40[13] /)
+  expect(await gateway.sql`select name from api_keys where name = 'late'`).toEqual([] as never)
+})
+
+async function posted(gateway: TestGateway, person: Person, path: string, body: object) {
+  const response = await gateway.dashboard(person, path, { method: "POST", body: JSON.stringify(body) })
+  expect(response.status).toBe(201)
+  return { json: (await response.json()) as { readonly id: string; readonly token: string } }
+}
 
 describe("while it waits for a slot", () => {
   let gateway: TestGateway
