@@ -153,7 +153,9 @@ const DOTLESS = new Map([
  * refused), what follows a plus, and dots where they are nothing; of a host its ASCII form, to which mail goes.
  */
 export function canonical(email: string): string {
-  const lower = email.normalize("NFKC").toLowerCase().replaceAll(/[<>]/g, "").trim()
+  // A dotted capital I is small an i with a dot of its own, and for many a database plainly an i.
+  const small = email.normalize("NFKC").toLowerCase().replaceAll("i\u0307", "i")
+  const lower = small.replaceAll(/[<>]/g, "").trim()
   const at = lower.lastIndexOf("@")
   const name = lower
     .slice(0, at)

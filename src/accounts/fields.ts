@@ -241,7 +241,9 @@ export async function verifyPassword(
   { found, password, email, address }: PasswordAttempt,
 ): Promise<boolean | Failure> {
   const isKnown = found?.isKnownNetwork ?? false
-  const attempt = await slowDown.attempt({ account: email.toLowerCase(), address, isKnown })
+  // As it is stored: the database finds it by spellings that are others here, such as one with a dotted capital I.
+  const account = (found?.email ?? email).toLowerCase()
+  const attempt = await slowDown.attempt({ account, address, isKnown })
   if (attempt instanceof Failure) return attempt
   const matches = await passwords.verify(password, found?.passwordHash, networkOf(address))
   if (matches instanceof Failure) {

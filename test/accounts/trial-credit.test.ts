@@ -247,6 +247,7 @@ test.each([
   ["ana@example。com", "ana@example.com"],
   ["<<ana@example.com", "ana@example.com"],
   ["ana@example.com>", "ana@example.com"],
+  ["\u0130r\u0130s@example.com", "iris@example.com"],
 ])("%s is %s", (email, one) => {
   expect(canonical(email)).toBe(one)
 })

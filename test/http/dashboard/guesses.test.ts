@@ -53,6 +53,17 @@ test("a crowd makes strangers wait, and not a network from which somebody has si
   expect(world.pauses).toEqual([])
 })
 
+test("another spelling by which the database finds an account is no other account to guess at", async () => {
+  const email = `iris-${crypto.randomUUID()}@example.com`
+  await world.signUp(email)
+  const spelt = email.replace("i", "\u0130")
+  // A dotted capital I is one letter in small there, and two here.
+  expect(await world.sql`select lower(${spelt}) = ${email} as is_same`).toEqual([{ is_same: true }] as never)
+  await crowd(email, 130)
+  const stranger = await signIn(spelt, "192.0.2.201", PASSWORD)
+  expect([stranger.status, stranger.headers.has("retry-after")]).toEqual([401, true])
+})
+
 test("who has no account is slowed down and turned away in the same words", async () => {
   const email = `nobody-${crypto.randomUUID()}@example.com`
   const strangers = await crowd(email, 130)
