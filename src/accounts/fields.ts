@@ -209,7 +209,7 @@ export class Passwords {
 }
 
 /** The /48 of an IPv6 network, of which whoever has one has 65,536; every other network is its own. */
-const siteOf = (network: string): string =>
+export const siteOf = (network: string): string =>
   network.endsWith("::/64") ? network.split(":").slice(0, 3).join(":") : network
 
 const tooMany = (): Failure =>

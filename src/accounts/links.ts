@@ -41,7 +41,7 @@ export class Links {
     if (account instanceof Failure) return account
     if (account.emailProved) return undefined
     if (!mail.isOn) return noMail()
-    const refused = await mail.admit({ to: account.email, from: from.address, by: account.id })
+    const refused = await mail.admit({ kind: "prove", to: account.email, from: from.address, by: account.id })
     if (refused !== undefined) return refused
     await store.ask(account.id, "prove")
     return undefined
@@ -65,7 +65,7 @@ export class Links {
     const isOther = account.email.toLowerCase() !== address.toLowerCase()
     if (isOther) {
       // The limit also applies where no mail is configured, because the response reveals who has an account.
-      const refused = await mail.admit({ to: address, from: visitor.address, by: account.id })
+      const refused = await mail.admit({ kind: "change", to: address, from: visitor.address, by: account.id })
       if (refused !== undefined) return refused
       if (await store.isTaken(address)) return taken()
     }
@@ -93,14 +93,16 @@ export class Links {
   }
 
   /**
-   * The response takes the same time for every address, so it does not reveal whether there is an account. The look-up and the row come
-   * after the response.
+   * The response takes the same time for every address, so it does not reveal whether there is an account. The row comes after the
+   * response. Spellings that reach one person count as one address, also where they have no account and nothing is sent; so whoever asks
+   * from a network of the account's owner is counted apart.
    */
   async requestPasswordReset(email: string, from: ClientInfo): Promise<void | Failure> {
-    const { mail, store, failed } = this.#parts
+    const { mail, store, sessions, failed } = this.#parts
     if (!mail.isOn) return noMail()
     const address = email.normalize("NFC")
-    const refused = await mail.admit({ to: address, from: from.address })
+    const isFromHome = await sessions.isFromHome(address, networkOf(from.address))
+    const refused = await mail.admit({ kind: "reset", to: address, from: from.address, isFromHome })
     if (refused !== undefined) return refused
     store.askReset(address).catch(failed)
     return undefined

@@ -156,7 +156,7 @@ export class Members {
     const name = `invitations ${accountId}`
     const waitS = await allowances.take({ name, most: INVITATIONS_A_DAY, seconds: DAY_S })
     if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
-    return mail.isOn ? await mail.admit({ to, from }) : undefined
+    return mail.isOn ? await mail.admit({ kind: "invitation", to, from }) : undefined
   }
 
   async #invitation({ accountId }: Session, id: string): Promise<Invitation | Failure> {

@@ -21,11 +21,15 @@ import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import { canonical } from "./adjustments.ts"
 import { createSessionToken } from "./bearer-tokens.ts"
+import { siteOf } from "./fields.ts"
 import { ownerMail } from "./owner-mail-texts.ts"
 import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
 
-/** Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. */
-export const mailLimits = { toAddress: 5, ofAccount: 5, fromNetwork: 30, ofGateway: 1_000 }
+/**
+ * Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. Of an IPv6 /48, which has 65,536
+ * networks, a few cannot use up those of the gateway.
+ */
+export const mailLimits = { toAddress: 5, ofAccount: 5, fromNetwork: 30, fromSite: 120, ofGateway: 1_000 }
 const HOUR_S = 3_600
 const MAILS_A_LOOK = 10
 
@@ -35,6 +39,18 @@ export interface OwnerMailOptions {
   /** Whether mail leaves, and its links lead somewhere: with a mail server and a public address. */
   readonly isOn: boolean
   readonly log: Log
+}
+
+/** Kinds are counted apart: whoever has an address invited keeps its owner from no new password. */
+interface Wanted {
+  readonly kind: LinkKind | "invitation"
+  readonly to: string
+  /** The address from which it is asked for. */
+  readonly from: string
+  /** The account that asks. */
+  readonly by?: string
+  /** Somebody has signed in to the address' account from there. Strangers elsewhere use up nothing of it. */
+  readonly isFromHome?: boolean
 }
 
 export class OwnerMail {
@@ -49,13 +65,15 @@ export class OwnerMail {
   }
 
   /** Counts a mail to an address that the caller names, or tells when there may be one. */
-  async admit({ to, from, by }: { readonly to: string; readonly from: string; readonly by?: string }) {
+  async admit({ kind, to, from, by, isFromHome = false }: Wanted) {
     const network = networkOf(from)
-    const { toAddress, ofAccount, fromNetwork, ofGateway } = mailLimits
+    const site = siteOf(network)
+    const { toAddress, ofAccount, fromNetwork, fromSite, ofGateway } = mailLimits
     const limits = [
       ...(isLoopbackNetwork(network) ? [] : [{ name: `mail from ${network}`, most: fromNetwork }]),
+      ...(isLoopbackNetwork(network) || site === network ? [] : [{ name: `mail from ${site}::/48`, most: fromSite }]),
       ...(by === undefined ? [] : [{ name: `mail of ${by}`, most: ofAccount }]),
-      { name: `mail to ${digest(to)}`, most: toAddress },
+      { name: `mail to ${digest(to)}, ${kind}${isFromHome ? ", from home" : ""}`, most: toAddress },
       { name: "mail", most: ofGateway },
     ]
     for (const limit of limits) {
@@ -69,7 +87,8 @@ export class OwnerMail {
   async welcome(accountId: string, email: string, from: string): Promise<void> {
     if (!this.isOn) return
     try {
-      if ((await this.admit({ to: email, from })) === undefined) await this.#parts.store.ask(accountId, "prove")
+      if ((await this.admit({ kind: "prove", to: email, from })) === undefined)
+        await this.#parts.store.ask(accountId, "prove")
     } catch (error) {
       this.#parts.log.warn("mail not kept", { account_id: accountId, error: String(error) })
     }

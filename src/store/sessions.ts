@@ -3,7 +3,7 @@
  * deleted; the database's clock decides.
  */
 import { type Account, accountStore, SESSION_DAYS, type ClientInfo } from "./accounts.ts"
-import { hasFactor, rememberNetwork } from "./credentials.ts"
+import { hasFactor, isKnownNetwork, rememberNetwork } from "./credentials.ts"
 import type { Database } from "./database.ts"
 import type { MemberRole } from "./account-settings.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
@@ -81,6 +81,8 @@ export interface SessionStore {
   endAll(accountId: string, except?: string): Promise<void>
   /** False when the account has no such session. */
   endOne(accountId: string, sessionId: string): Promise<boolean>
+  /** Whether somebody has signed in from this network to the account that has this address. */
+  isFromHome(email: string, network: string): Promise<boolean>
 }
 
 /** Of one account; the one that was seen longest ago gives way to a new one. */
@@ -237,6 +239,16 @@ export function sessionStore(database: Database): SessionStore {
       if (found.length === 0) return false
       await database.run((sql) => sql`delete from sessions where account_id = ${accountId} and id = ${sessionId}`, once)
       return true
+    },
+
+    async isFromHome(email, network) {
+      const rows = await database.run(
+        (sql) => sql`
+          select from accounts a
+          where lower(a.email) = lower(${email}) and a.deleted_at is null and ${isKnownNetwork(sql, network)}`,
+        once,
+      )
+      return rows.length > 0
     },
   }
 }

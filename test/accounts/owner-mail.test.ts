@@ -171,18 +171,51 @@ test("all spellings of an address that reach one person are one address to the l
   expect(asked.filter(({ status }) => status === 204)).toHaveLength(mailLimits.toAddress)
 })
 
+test("mails of one kind that strangers ask for keep nobody from another kind", async () => {
+  const [victim, stranger] = [await someone(), await someone()]
+  for (let n = 0; n < mailLimits.toAddress; n++)
+    expect((await post("/auth/email", { email: victim.email, password: PASSWORD }, stranger.token)).status).toBe(400)
+  expect((await post("/auth/email", { email: victim.email, password: PASSWORD }, stranger.token)).status).toBe(429)
+  expect(linkOf((await forgotten(victim.email), server.received.at(-1)), "reset-password")).not.toBe("")
+  await world.sql`delete from allowances`
+  expect((await post("/auth/email/send-again", undefined, victim.token)).status).toBe(204)
+})
+
+test("who asks for a new password where its owner signs in is not kept waiting by who asks elsewhere", async () => {
+  const { email } = await someone()
+  const ask = (address: string, from: string) =>
+    world.call("POST", "/auth/password/forgotten", { body: { email: address }, headers: { "X-Real-IP": from } })
+  const body = { email, password: PASSWORD }
+  await world.call("POST", "/auth/sign-in", { body, headers: { "X-Real-IP": "192.0.2.50" } })
+  // Nothing is sent: there is no such account.
+  const spelt = (n: number) => email.replace("@", `+${n}@`)
+  for (let n = 0; n < mailLimits.toAddress; n++) expect((await ask(spelt(n), `192.0.2.${n}`)).status).toBe(204)
+  expect((await ask(email, "192.0.2.51")).status).toBe(429)
+  const atHome = await Promise.all(Array.from({ length: 8 }, () => ask(email, "192.0.2.50")))
+  expect(atHome.filter(({ status }) => status === 204)).toHaveLength(mailLimits.toAddress)
+})
+
+const askFrom = (address: string) =>
+  world.call("POST", "/auth/password/forgotten", {
+    body: { email: `${crypto.randomUUID()}@example.com` },
+    headers: { "X-Real-IP": address },
+  })
+
+test("the networks of one IPv6 /48 do not use up the mails of the gateway", async () => {
+  const asked = await Promise.all(
+    Array.from({ length: mailLimits.fromSite + 10 }, (_, n) => askFrom(`2001:db8:7:${n.toString(16)}::1`)),
+  )
+  expect(asked.filter(({ status }) => status === 429)).toHaveLength(10)
+  expect((await askFrom("2001:db8:8::1")).status).toBe(204)
+})
+
 test("one network asks for thirty in an hour, and the gateway sends no more than its own", async () => {
-  const ask = (from: string) =>
-    world.call("POST", "/auth/password/forgotten", {
-      body: { email: `${crypto.randomUUID()}@example.com` },
-      headers: { "X-Real-IP": from },
-    })
-  for (let n = 0; n < mailLimits.fromNetwork; n++) expect((await ask("192.0.2.1")).status).toBe(204)
-  expect((await ask("192.0.2.1")).status).toBe(429)
-  expect((await ask("192.0.2.2")).status).toBe(204)
+  for (let n = 0; n < mailLimits.fromNetwork; n++) expect((await askFrom("192.0.2.1")).status).toBe(204)
+  expect((await askFrom("192.0.2.1")).status).toBe(429)
+  expect((await askFrom("192.0.2.2")).status).toBe(204)
   await world.sql`update allowances set used = ${mailLimits.ofGateway - 1} where name = 'mail'`
-  expect((await ask("192.0.2.2")).status).toBe(204)
-  expect((await ask("192.0.2.2")).status).toBe(429)
+  expect((await askFrom("192.0.2.2")).status).toBe(204)
+  expect((await askFrom("192.0.2.2")).status).toBe(429)
 })
 
 test("a forgotten password is replaced once, and every session ends", async () => {
