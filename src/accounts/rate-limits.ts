@@ -79,7 +79,7 @@ interface ThrottleLimits {
   readonly firstPauseMs: number
   readonly longestPauseMs: number
   readonly longestWaitMs: number
-  /** Failures are forgotten after this time without an attempt. */
+  /** All failures are forgotten after this time without an attempt. */
   readonly memoryMs: number
   /** Failures at one account without a delay, from all networks together, and how often another one is allowed. */
   readonly freePerAccount: number
@@ -162,10 +162,11 @@ export class PasswordThrottle {
     const now = this.#now()
     const network = networkOf(address)
     const pair = `${network} ${account}`
-    const ofPair = this.#trace(this.#pairs, pair, now)
-    const ofNetwork = this.#trace(this.#networks, network, now)
-    const pairAt = this.#startOf(ofPair, this.#limits.freePerPair, now)
-    const networkAt = this.#startOf(ofNetwork, this.#limits.freePerNetwork, now)
+    const { freePerPair, freePerNetwork } = this.#limits
+    const ofPair = this.#trace(this.#pairs, pair, freePerPair, now)
+    const ofNetwork = this.#trace(this.#networks, network, freePerNetwork, now)
+    const pairAt = this.#startOf(ofPair, freePerPair, now)
+    const networkAt = this.#startOf(ofNetwork, freePerNetwork, now)
     const accountMs = isKnown ? 0 : this.#accounts.waitMs(account, now)
     const waitMs = Math.max(pairAt - now, networkAt - now, accountMs)
     if (waitMs > this.#limits.longestWaitMs) return tooManyFailures(waitMs)
@@ -194,18 +195,20 @@ export class PasswordThrottle {
   }
 
   #startOf(trace: FailureHistory, free: number, now: number): number {
-    const over = trace.attempts - free
+    const over = Math.ceil(trace.attempts) - free
     if (over < 0) return now
     const pause = Math.min(this.#limits.firstPauseMs * 2 ** over, this.#limits.longestPauseMs)
     return Math.max(now, trace.nextAt) + pause
   }
 
-  #trace(traces: RecentEntries<FailureHistory>, name: string, now: number): FailureHistory {
-    const known = traces.get(name)
-    const trace =
-      known === undefined || now - known.seenAt > this.#limits.memoryMs
-        ? { attempts: 0, nextAt: now, seenAt: now }
-        : known
+  /**
+   * In `memoryMs` as many failures are forgotten as are free, also while others come: somebody always signs in from a network such as
+   * a mobile carrier's.
+   */
+  #trace(traces: RecentEntries<FailureHistory>, name: string, free: number, now: number): FailureHistory {
+    const trace = traces.get(name) ?? { attempts: 0, nextAt: now, seenAt: now }
+    const peace = (now - trace.seenAt) / this.#limits.memoryMs
+    trace.attempts = peace > 1 ? 0 : Math.max(0, Math.min(trace.attempts, 2 * free) - peace * free)
     trace.seenAt = now
     traces.set(name, trace)
     return trace

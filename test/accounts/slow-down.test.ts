@@ -157,6 +157,24 @@ test("after a quarter of an hour of peace all is forgotten", async () => {
   expect(waits).toEqual([])
 })
 
+test("a network from which somebody always signs in gets its failures forgotten, however many there were", async () => {
+  const { attempt, clock, waits } = slowed()
+  const signIn = async (n: number) => {
+    const outcome = await attempt(`someone ${n}`, "192.0.2.1", true)
+    if (!(outcome instanceof Failure)) outcome.succeeded()
+  }
+  for (let n = 0; n < 500; n++) await attempt(`account ${n}`, "192.0.2.1")
+  expect(waits.at(-1)).toBe(4_000)
+  // Sooner than they would be forgotten by themselves.
+  for (let n = 0; n < 10; n++) {
+    clock.now += 2 * 60_000
+    await signIn(n)
+  }
+  waits.length = 0
+  await signIn(10)
+  expect(waits).toEqual([])
+})
+
 test("only so many are remembered, the one that was seen longest ago is forgotten first", async () => {
   const { attempt, waits } = slowed({ remembered: 2, freePerNetwork: 1_000 })
   for (let n = 0; n < 5; n++) await attempt("first")
