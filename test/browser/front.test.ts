@@ -132,6 +132,30 @@ test("the calculator follows what is typed, and the example can be copied", asyn
   expect(copied).not.toContain("Salin")
 })
 
+test.each([
+  ["id", "Token masukan per panggilan", "20.000", "20,000"],
+  ["en", "Input tokens a call", "20,000", "20.000"],
+] as const)(
+  "in %s the calculator counts with thousands as they are written there, and with no number that it cannot read",
+  async (language, label, typed, wrong) => {
+    await using visit = await world.visit({ language })
+    await go(visit, "/")
+    const month = visit.page
+      .getByRole("row", { name: /gpt-oss-20b/ })
+      .getByRole("cell")
+      .last()
+    const input = visit.page.getByLabel(label)
+    await input.fill("")
+    await input.pressSequentially(typed)
+    expect(await month.innerText()).toBe(formatRupiah((20_000n * 1_176n + 500n * 5_040n) * 3_000n, language, "whole"))
+    for (const none of [wrong, "1e4", "-5", ""]) {
+      await input.fill("")
+      await input.pressSequentially(none)
+      expect([none, await month.innerText()]).toEqual([none, "–"])
+    }
+  },
+)
+
 test("the language is changed by a link, and stays on the way to the other pages", async () => {
   await using visit = await world.visit({ language: "id" })
   await go(visit, "/")

@@ -97,6 +97,17 @@ test("without a script the form answers with its own numbers", async () => {
 })
 
 test.each([
+  ["id", "20.000", "20000"],
+  ["en", "20,000", "20000"],
+  // In the other language it would be twenty and a fraction.
+  ["en", "20.000", "2000"],
+  ["id", "20,000", "2000"],
+])("in %s the calculator reads %s as %s", async (language, typed, read) => {
+  const html = await htmlOf(`/?lang=${language}&input=${typed}&output=10&calls=7`)
+  expect(html).toContain(`name="input" value="${read}"`)
+})
+
+test.each([
   "input=1e3&output=1&calls=1",
   "input=-1&output=1&calls=1",
   "input=1&output=1",

@@ -9,8 +9,14 @@ const form = document.querySelector<HTMLFormElement>("form[data-language]")
 const cells = [...document.querySelectorAll<HTMLTableCellElement>("td[data-rates]")]
 
 function calculate(): void {
-  if (form === null || !form.checkValidity()) return
-  const numberOf = (name: string) => BigInt(form.querySelector<HTMLInputElement>(`[name=${name}]`)?.value ?? 0)
+  if (form === null) return
+  // What cannot be read has no sum: that of the numbers before would be taken for it.
+  if (!form.checkValidity()) {
+    for (const cell of cells) cell.textContent = "–"
+    return
+  }
+  const numberOf = (name: string) =>
+    BigInt(form.querySelector<HTMLInputElement>(`[name=${name}]`)?.value.replaceAll(/\D/g, "") ?? 0)
   const [input, output, calls] = [numberOf("input"), numberOf("output"), numberOf("calls")]
   const language = form.dataset["language"] === "en" ? "en" : "id"
   for (const cell of cells) {

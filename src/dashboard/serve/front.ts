@@ -37,7 +37,7 @@ export const frontController = (front: Front) => {
       const signedIn = cookieToken(request) !== undefined
       const base = front.publicUrl?.replace(/\/$/, "") ?? origin
       const { models, of } = await look()
-      const asked = useOf(searchParams)
+      const asked = useOf(searchParams, language)
       const make = (use: Use, address: string) =>
         frontPage({ ...front, models, use, language, signedIn, base: address })
       if (asked !== undefined) return once(request, await make(asked, escaped(base)), language, VARY)
@@ -97,13 +97,19 @@ const priced = ({ model, price: { rates } }: Offer): Priced => ({
 type Use = Readonly<Record<(typeof uses)[number], number>>
 const uses = ["input", "output", "calls"] as const
 const USUAL: Use = { input: 2_000, output: 500, calls: 100 }
-const MOST = 999_999_999
+
+/** A whole number of at most nine digits, with the marks between thousands of the page's language: a regular expression for the browser too. */
+const WHOLE = {
+  id: String.raw`\d{1,9}|\d{1,3}(?:\.\d{3}){1,2}`,
+  en: String.raw`\d{1,9}|\d{1,3}(?:,\d{3}){1,2}`,
+} as const satisfies Record<Language, string>
 
 /** What a form asked for; undefined where it asked for nothing, or for what is no number of the calculator's. */
-function useOf(query: URLSearchParams): Use | undefined {
+function useOf(query: URLSearchParams, language: Language): Use | undefined {
+  const whole = new RegExp(`^(?:${WHOLE[language]})$`)
   const [input, output, calls] = uses.map((name) => {
-    const text = query.get(name) ?? ""
-    return /^\d{1,9}$/.test(text) ? Number(text) : undefined
+    const text = query.get(name)?.trim() ?? ""
+    return whole.test(text) ? Number(text.replaceAll(/\D/g, "")) : undefined
   })
   return input === undefined || output === undefined || calls === undefined ? undefined : { input, output, calls }
 }
@@ -182,7 +188,7 @@ function priceTable(models: readonly Priced[], use: Use, language: Language): st
   })
   const fields = uses.map(
     (name) => `<label class="field"><span>${text.fields[name]}</span><span class="input">
-<input type="number" inputmode="numeric" name="${name}" value="${use[name]}" min="0" max="${MOST}" step="1" required></span></label>`,
+<input inputmode="numeric" autocomplete="off" name="${name}" value="${use[name]}" pattern="${WHOLE[language]}" title="${text.whole}" required></span></label>`,
   )
   return `<section class="prices" id="models" aria-labelledby="prices-title"><h2 id="prices-title">${text.pricesTitle}</h2><p>${text.pricesLead}</p>
 <form class="card" action="/#models" method="get" data-language="${language}"><input type="hidden" name="lang" value="${language}">${fields.join("")}
@@ -223,6 +229,7 @@ const words = {
       output: "Token keluaran per panggilan",
       calls: "Panggilan per hari",
     },
+    whole: "Bilangan bulat sampai 999.999.999, seperti 20.000.",
     calculate: "Hitung",
     model: "Model",
     input: "Masukan / 1 juta",
@@ -260,6 +267,7 @@ const words = {
     pricesTitle: "What each model costs",
     pricesLead: "Per million tokens, in rupiah. Change the numbers below to see what yours would come to.",
     fields: { input: "Input tokens a call", output: "Output tokens a call", calls: "Calls a day" },
+    whole: "A whole number up to 999,999,999, such as 20,000.",
     calculate: "Calculate",
     model: "Model",
     input: "Input / million",
