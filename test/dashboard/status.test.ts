@@ -93,6 +93,19 @@ describe("the page", () => {
     expect(html).toContain("mailto:help@loket.example")
   })
 
+  test("does not say that others answer where none does", async () => {
+    await using other = await startTestGateway()
+    await other.sql`update models set upstream_provider = 'nobody', upstreams = null`
+    await other.refreshCatalogue()
+    for (const [language, told] of [
+      ["en", "All models are in trouble."],
+      ["id", "Semua model sedang terganggu."],
+    ] as const) {
+      const html = await (await fetch(`${other.url}/status?lang=${language}`)).text()
+      expect(/<p class="verdict[^>]*>([^<]*)/.exec(html)?.[1]).toBe(told)
+    }
+  })
+
   test("says which model nobody can be asked for", async () => {
     const model = await gateway.model({ format: "chat", provider: "nobody" })
     expect(stateOf(await page(), model)).toBe("Does not answer")

@@ -221,7 +221,8 @@ const words = {
     title: "Status layanan",
     description: "Model mana yang menjawab saat ini, dan harga mana yang akan berubah.",
     allWell: "Semua model menjawab.",
-    someNot: (bad: number, all: number) => `${bad} dari ${all} model sedang terganggu. Yang lain menjawab.`,
+    someNot: (bad: number, all: number) =>
+      bad === all ? "Semua model sedang terganggu." : `${bad} dari ${all} model sedang terganggu. Yang lain menjawab.`,
     notReady: "Loket sedang tidak dapat menerima panggilan. Kami sedang menanganinya.",
     notes: "Yang sedang kami tangani",
     past: "Yang selesai dalam tujuh hari terakhir",
@@ -246,7 +247,8 @@ const words = {
     title: "Service status",
     description: "Which models answer now, and which prices are going to change.",
     allWell: "All models answer.",
-    someNot: (bad: number, all: number) => `${bad} of ${all} models are in trouble. The others answer.`,
+    someNot: (bad: number, all: number) =>
+      bad === all ? "All models are in trouble." : `${bad} of ${all} models are in trouble. The others answer.`,
     notReady: "Loket cannot take calls at the moment. We are working on it.",
     notes: "What we are working on",
     past: "What was resolved in the last seven days",
