@@ -52,7 +52,7 @@ const SPREAD = 0.1
 
 export class Deliveries {
   readonly #parts: DeliveriesOptions
-  readonly #underWay = new Set<Promise<void>>()
+  readonly #underWay = new Map<Promise<void>, TakenWebhook>()
   #stopped = false
 
   constructor(parts: DeliveriesOptions) {
@@ -86,14 +86,15 @@ export class Deliveries {
     const { outbox, log } = this.#parts
     const free = PLACES - this.#underWay.size
     if (free <= 0 || this.#stopped) return
-    for (const taken of await outbox.takeWebhooks(free, Math.min(free, AILING_PLACES))) {
+    const ailing = this.#underWay.values().filter(({ isAiling }) => isAiling)
+    for (const taken of await outbox.takeWebhooks(free, Math.min(free, AILING_PLACES - [...ailing].length))) {
       // What cannot be written down comes back by itself.
       const sending: Promise<void> = this.#send(taken)
         .catch((error: unknown) =>
           log.warn("webhook not written down", { account_id: taken.accountId, error: String(error) }),
         )
         .finally(() => this.#underWay.delete(sending))
-      this.#underWay.add(sending)
+      this.#underWay.set(sending, taken)
     }
   }
 
@@ -103,7 +104,7 @@ export class Deliveries {
 
   /** Resolves when the webhooks in flight have ended. */
   async settled(): Promise<void> {
-    await Promise.all(this.#underWay)
+    await Promise.all(this.#underWay.keys())
   }
 
   async stop(): Promise<void> {

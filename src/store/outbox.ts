@@ -24,6 +24,8 @@ export interface TakenMail extends OutboxItem {
 
 export interface TakenWebhook extends OutboxItem {
   readonly url: string
+  /** Nothing was taken since an attempt failed. */
+  readonly isAiling: boolean
   /** The one that signs; and the one before it, while that holds. */
   readonly secrets: readonly string[]
 }
@@ -171,15 +173,16 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
         ), taken as (
           update outbox o set taken_until = now() + make_interval(secs => ${LEASE}), attempts = attempts + 1, tried_at = now(),
             created_at = least(o.created_at, now())
-          from ranked r where o.id = r.id and (not r.ailing or r.place <= ${ailing}) returning o.*
+          from ranked r where o.id = r.id and (not r.ailing or r.place <= ${ailing}) returning o.*, r.ailing
         )
-        select t.id, t.account_id, t.kind, t.data, t.created_at, t.attempts, w.url, w.secret,
+        select t.id, t.account_id, t.kind, t.data, t.created_at, t.attempts, t.ailing, w.url, w.secret,
           case when w.former_until > now() then w.former_secret end as former_secret
         from taken t join webhooks w on w.account_id = t.account_id`,
     )
     return rows.map((row) => ({
       ...toItem(row),
       url: row.url,
+      isAiling: row.ailing,
       secrets: row.former_secret === null ? [row.secret] : [row.secret, row.former_secret],
     }))
   },
@@ -279,6 +282,7 @@ interface MailRow extends ItemRow {
 }
 interface WebhookRow extends ItemRow {
   url: string
+  ailing: boolean
   secret: string
   former_secret: string | null
 }
