@@ -61,8 +61,18 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   const metrics = new Metrics()
   const log = counting(given.log, (level, event) => metrics.logged(level, event))
   const options = { ...given, log }
-  const { config } = options
   const store = await openStore(options)
+  try {
+    return await openAround(store, options, metrics)
+  } catch (error) {
+    // Calls to be taken back that cannot be read, and the like. Left open, it would be a dead process (server.ts).
+    await store.close()
+    throw error
+  }
+}
+
+async function openAround(store: Store, options: ServerOptions, metrics: Metrics): Promise<Parts> {
+  const { config, log, passwordCost } = options
   const { database } = store
   const stored = await storedCatalogue(database, options.catalogueFile)
   const catalogue = new LiveCatalogue(stored)
@@ -120,7 +130,7 @@ export async function openParts(given: ServerOptions): Promise<Parts> {
   }
   const listens = { port: config.PORT }
   const people = openAccounts(
-    { config, log, database, gateway, listens, spendingAlerts, pageOrigins, passwordCost: given.passwordCost },
+    { config, log, database, gateway, listens, spendingAlerts, pageOrigins, passwordCost },
     accountChanged,
   )
   const { accounts } = people

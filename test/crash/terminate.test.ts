@@ -1,6 +1,6 @@
 /** SIGTERM in the midst of calls, and what a process warns of. SIGKILL is in torture.test.ts. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../free-port.ts"
@@ -178,6 +178,20 @@ test("a process whose port is taken is none that died", async () => {
   expect(late.complaints.at(-1)).toContain(`port ${taken.port}`)
   // The one that was killed was closed by it.
   expect(late.complaints.join("\n")).toContain("closed a dead process")
+  gateway = await house.start()
+  expect(gateway.complaints.join("\n")).not.toContain("closed a dead process")
+})
+
+test("a process that cannot read which calls it is to take back is none that died", async () => {
+  await gateway.kill()
+  rmSync(house.withdrawals, { recursive: true, force: true })
+  mkdirSync(house.dataDir, { recursive: true })
+  writeFileSync(house.withdrawals, "no directory")
+  const late = house.spawn()
+  expect(await late.exited).toBe(1)
+  await late.silent
+  expect(late.complaints.at(-1)).toContain("withdrawals cannot be read (ENOTDIR)")
+  rmSync(house.withdrawals)
   gateway = await house.start()
   expect(gateway.complaints.join("\n")).not.toContain("closed a dead process")
 })
