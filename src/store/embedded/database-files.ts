@@ -84,6 +84,7 @@ const OURS = [
   "withdrawals",
   "archives",
   "neighbours",
+  "timelines",
   "lock",
   "lock-journal",
   "address",

@@ -60,6 +60,8 @@ test("a directory that was open to all is closed with all that is made in it, an
     mkdirSync(join(dataDir, "withdrawals"))
     writeFileSync(join(dataDir, "withdrawals", "1.json"), "{}")
     writeFileSync(join(dataDir, "demo.json"), "{}")
+    // Of when the directory was a server's gateway's.
+    mkdirSync(join(dataDir, "timelines"))
     const again = await open()
     expectClosed()
     await again.close()
