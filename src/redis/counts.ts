@@ -1,5 +1,5 @@
 /**
- * Minute windows that all processes count together, in Redis or Valkey (`windowsScript` in connection.ts). Nobody waits for it for long: who has no
+ * Minute windows that all processes count together, in Redis or Valkey (`SCRIPT` in connection.ts). Nobody waits for it for long: who has no
  * answer in 80 ms goes by its share, and so does everybody from then on, until it answers again.
  *
  * It is exact again two seconds after that. Until then this process tells what it has admitted, and goes by its share: the
