@@ -53,6 +53,7 @@ const SPREAD = 0.1
 export class Deliveries {
   readonly #parts: DeliveriesOptions
   readonly #underWay = new Map<Promise<void>, TakenWebhook>()
+  #beginning: Promise<void> = Promise.resolve()
   #stopped = false
 
   constructor(parts: DeliveriesOptions) {
@@ -82,7 +83,11 @@ export class Deliveries {
   }
 
   /** Starts as many webhooks as there are places for, and waits for none. */
-  async beginWebhooks(): Promise<void> {
+  beginWebhooks(): Promise<void> {
+    return (this.#beginning = this.#begin())
+  }
+
+  async #begin(): Promise<void> {
     const { outbox, log } = this.#parts
     const free = PLACES - this.#underWay.size
     if (free <= 0 || this.#stopped) return
@@ -109,6 +114,8 @@ export class Deliveries {
 
   async stop(): Promise<void> {
     this.#stopped = true
+    // What it has taken is begun. Whoever asked for it hears why it fails.
+    await this.#beginning.catch(() => {})
     await this.settled()
   }
 
