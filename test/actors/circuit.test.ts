@@ -28,6 +28,13 @@ describe("what opens a circuit", () => {
     expect(circuit.state(33_000)).toBe("open")
   })
 
+  test("as many successes do not keep it closed: then half of what ended has failed", () => {
+    const circuit = new Circuit()
+    for (let n = 0; n < 3; n++) circuit.onSuccess(0)
+    for (let n = 0; n < 3; n++) circuit.onFailure(0, false)
+    expect(circuit.state(0)).toBe("open")
+  })
+
   test("failures that are further apart do not", () => {
     const circuit = new Circuit()
     for (let n = 0; n < 20; n++) circuit.onFailure(n * 16_000, false)

@@ -49,6 +49,16 @@ test("what is under way is not taken from: who finds no room is not kept", () =>
   expect(kept.bytes).toBe(4 * (20_000 + 2_048))
 })
 
+test("where all that there is is under way, at other accounts, who comes finds no room, and nothing is counted", () => {
+  const { kept, forgotten, answer } = world()
+  for (let account = 0; account < 8; account++)
+    expect(answer(`${account}`, `acc_${account}`, SHARE - 2_048)).not.toBeUndefined()
+  expect(kept.bytes).toBe(LIMIT)
+  expect(answer("late", "acc_late", 1_000)).toBeUndefined()
+  expect(kept.bytes).toBe(LIMIT)
+  expect(forgotten).toEqual([])
+})
+
 test("all accounts together keep no more than there is room for, and the largest gives way", () => {
   const { kept, forgotten, answer } = world()
   for (let account = 0; account < 30; account++) kept.retain(answer(`${account}`, `acc_${account}`, 60_000 + account)!)
