@@ -70,6 +70,9 @@ const CatalogueItem = Type.Object(
   },
   { $id: "CatalogueItem" },
 )
+/** What the types of the messages SDK promise of a model besides: who lists the models in use would find none. */
+const IN_USE = { lifecycle: "active", deprecated_at: null, retires_at: null, line: null, capabilities: null } as const
+
 /** As both SDK families know it. */
 const ModelShape = Type.Object(
   {
@@ -93,6 +96,17 @@ const ModelShape = Type.Object(
         "`max_output_tokens`, dengan nama yang dipakai SDK messages.",
       ),
     ),
+    lifecycle: described(
+      Type.Literal("active"),
+      field(
+        "Always that: a retired model is not listed. The four fields after it are as messages SDKs read them, and always null.",
+        "Selalu demikian: model yang dihentikan tidak tercantum. Empat kolom berikutnya sesuai yang dibaca SDK messages, dan selalu null.",
+      ),
+    ),
+    deprecated_at: Type.Null(),
+    retires_at: Type.Null(),
+    line: Type.Null(),
+    capabilities: Type.Null(),
     supports_vision: flag,
     supports_tools: flag,
     ...rates,
@@ -218,6 +232,7 @@ const modelItem = ({ model, price }: Offer, searches: boolean): Static<typeof Mo
   max_input_tokens: model.contextWindow,
   max_output_tokens: model.maxOutputTokens,
   max_tokens: model.maxOutputTokens,
+  ...IN_USE,
   supports_vision: model.supportsVision,
   supports_tools: model.supportsTools,
   ...ratesJson(price),

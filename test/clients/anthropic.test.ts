@@ -159,6 +159,15 @@ test("the list of models is read, page by page and one by one", async () => {
   })
 })
 
+test("a model that is listed is active, and what is not known of it is null and not left out", async () => {
+  const model = await gateway.model({ format: "messages" })
+  const active: string[] = []
+  for await (const { id, lifecycle } of anthropic.models.list()) if (lifecycle === "active") active.push(id)
+  expect(active).toContain(model)
+  const { capabilities, deprecated_at, line, retires_at } = await anthropic.models.retrieve(model)
+  expect([capabilities, deprecated_at, line, retires_at]).toEqual([null, null, null, null])
+})
+
 describe("an error that no retry mends is thrown at the first try, with our code", () => {
   const rows = [
     ["a wrong key", 401, "auth.api_key_invalid", AuthenticationError],
