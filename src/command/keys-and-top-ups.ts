@@ -5,7 +5,7 @@ import { KEY_ID, keyAfter, keyPlace, STATUS } from "../http/dashboard/keys.ts"
 import { ID, pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
 import { problemJson, topUpJson } from "../http/operator/payments.ts"
-import { besideGateways, isTopUpId, openPayments, total } from "../payments/top-ups.ts"
+import { besideGateways, isTopUpId, openPayments, total, wentBack } from "../payments/top-ups.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import type { Database } from "../store/database.ts"
 import type { KeyRecord } from "../store/key-rows.ts"
@@ -251,7 +251,7 @@ function print(topUp: TopUp, json: true | undefined): void {
   beside.printFields({
     id: topUp.id,
     account: topUp.accountId,
-    status: topUp.status,
+    status: topUp.disputed ? "paid, disputed" : topUp.status,
     bought: rp(topUp.breakdown.balancePurchasedMicro),
     "to be paid": `${rp(total(topUp.breakdown))}, fees included`,
     provider: topUp.provider,
@@ -259,18 +259,20 @@ function print(topUp: TopUp, json: true | undefined): void {
     created: minute(topUp.createdAt),
     expires: minute(topUp.expiresAt),
     paid: minute(topUp.paidAt),
+    "went back": wentBack(topUp) === 0n ? "-" : rp(wentBack(topUp)),
   })
 }
 
 export function printTopUps(topUps: readonly (TopUp | OwnedTopUp)[]): void {
   if (topUps.length === 0) return
   beside.printTable(
-    ["top-up id", "account", "bought", "status", "provider", "created", "paid"],
+    ["top-up id", "account", "bought", "status", "went back", "provider", "created", "paid"],
     topUps.map((topUp) => [
       topUp.id,
       "email" in topUp ? topUp.email : topUp.accountId,
       rp(topUp.breakdown.balancePurchasedMicro),
-      topUp.status,
+      topUp.disputed ? "paid, disputed" : topUp.status,
+      wentBack(topUp) === 0n ? "-" : rp(wentBack(topUp)),
       topUp.provider,
       minute(topUp.createdAt),
       minute(topUp.paidAt),

@@ -5,7 +5,7 @@
  * Here too, top-ups and the providers that they are paid through are opened as the configuration has them.
  */
 import { nanoid } from "nanoid"
-import { micro, type Micro, MICRO_PER_RUPIAH, zero } from "../../actors/money/micro.ts"
+import { micro, type Micro, MICRO_PER_RUPIAH, plus, zero } from "../../actors/money/micro.ts"
 import type { Config } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Database } from "../store/database.ts"
@@ -57,6 +57,9 @@ function fee(amount: Micro, rate: FeeRate): Micro {
   const unit = MICRO_PER_RUPIAH * 10_000n
   return micro(((exact + unit - 1n) / unit) * MICRO_PER_RUPIAH)
 }
+
+/** What went back of its payment, fees included. */
+export const wentBack = ({ refundedMicro, refundedFeesMicro }: TopUp): Micro => plus(refundedMicro, refundedFeesMicro)
 
 /** How long a QR code is shown as payable. A payment that comes later is credited all the same. */
 const TOP_UP_MINUTES = 15

@@ -285,6 +285,21 @@ test("top-ups are listed and shown; one whose provider keeps no list cannot be a
   })
 })
 
+test("of a top-up it is told what went back, and that a bank took it", async () => {
+  const { id, topUpId } = await victim()
+  const list = () => run("topup", "list", "--account", id)
+  expect((await list()).said).not.toContain("disputed")
+  expect((await run("topup", "show", topUpId)).said).toMatch(/^went back +-$/m)
+  await world.sql`update top_ups set refunded_balance_micro = 2_500_000000, disputed_at = now() where id = ${topUpId}`
+  try {
+    expect((await list()).said).toMatch(new RegExp(`^${topUpId} .* paid, disputed +Rp 2500 +simulated `, "m"))
+    expect((await run("topup", "show", topUpId)).said).toMatch(/^went back +Rp 2500$/m)
+    expect((await run("account", "show", id)).said).toMatch(new RegExp(`^${topUpId} .* Rp 2500 `, "m"))
+  } finally {
+    await world.sql`update top_ups set refunded_balance_micro = 0, disputed_at = null where id = ${topUpId}`
+  }
+})
+
 test("a payment problem is listed until somebody says what was done about it", async () => {
   expect((await run("topup", "problems")).said).toBe("none")
   await world.sql`insert into payment_problems (provider, kind, reference, paid)
