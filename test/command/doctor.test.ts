@@ -14,14 +14,16 @@ type Finding = { readonly state: "ok" | "look" | "wrong"; readonly what: string;
 type Environment = Readonly<Record<string, string>>
 
 const scratch = mkdtempSync(join(tmpdir(), "loket-doctor-"))
-/** A provider that takes one key, and a server that is no gateway. */
+/** A provider that takes one key, Midtrans that takes another, and a server that is no gateway. */
 const provider = Bun.serve({
   port: 0,
   hostname: "127.0.0.1",
   fetch: ({ headers, url }) =>
-    headers.get("authorization") === "Bearer right" || headers.get("x-api-key") === "right"
-      ? new Response("{}", { headers: url.includes("/late/") ? { Date: "Thu, 01 Jan 2026 00:00:00 GMT" } : {} })
-      : new Response("{}", { status: 401 }),
+    headers.get("authorization") === `Basic ${btoa("Mid-server-x:")}` && url.includes("/v2/")
+      ? Response.json({ status_code: "404", status_message: "Transaction doesn't exist." }, { status: 404 })
+      : headers.get("authorization") === "Bearer right" || headers.get("x-api-key") === "right"
+        ? new Response("{}", { headers: url.includes("/late/") ? { Date: "Thu, 01 Jan 2026 00:00:00 GMT" } : {} })
+        : new Response("{}", { status: 401 }),
 })
 let database: Place
 let direct: Connection
@@ -66,6 +68,7 @@ const inOrder = (): Environment => ({
   SECOND_PROVIDER_API_KEY: "right",
   PAYMENT_PROVIDER: "midtrans",
   MIDTRANS_SERVER_KEY: "Mid-server-x",
+  MIDTRANS_BASE_URL: provider.url.origin,
   CLIENT_ADDRESS_HEADER: "X-Forwarded-For",
 })
 
@@ -251,6 +254,18 @@ const rows: readonly Row[] = [
     env: () => ({ MIDTRANS_SERVER_KEY: "SB-Mid-server-x" }),
     what: /is of the sandbox/,
     remedy: /api\.sandbox\.midtrans\.com/,
+  },
+  {
+    seeded: "a key that Midtrans refuses",
+    env: () => ({ MIDTRANS_SERVER_KEY: "Mid-server-of-another" }),
+    what: /^Midtrans: 127\.0\.0\.1:\d+ refuses the key \(401\)/,
+    remedy: /MIDTRANS_SERVER_KEY/,
+  },
+  {
+    seeded: "a Midtrans that is not reached",
+    env: () => ({ MIDTRANS_BASE_URL: "http://127.0.0.1:1" }),
+    what: /^Midtrans: 127\.0\.0\.1:1 is not reached/,
+    remedy: /MIDTRANS_BASE_URL/,
   },
   {
     seeded: "no provider",

@@ -34,7 +34,7 @@ import {
 import { database } from "./database.ts"
 import { files, machine, ports } from "./machine.ts"
 import { redis, traces } from "./neighbours.ts"
-import { legal, mail, misspelt, passkeys, searching, settings, trialCredit, unreadable } from "./settings.ts"
+import { legal, mail, misspelt, passkeys, payments, searching, settings, trialCredit, unreadable } from "./settings.ts"
 
 export const doctorCommand = () =>
   command("doctor", {
@@ -74,6 +74,7 @@ async function diagnose(environment: Readonly<Record<string, string | undefined>
     database: database(config),
     files: Promise.resolve().then(() => files(config)),
     machine: Promise.all([ports(config), machine(config)]).then((found) => found.flat()),
+    payments: payments(config),
     mail: mail(config),
     passkeys: Promise.resolve(passkeys(config)),
     "trial credit": Promise.resolve(trialCredit(config)),

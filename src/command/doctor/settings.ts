@@ -124,6 +124,47 @@ function paying(config: Config): Finding[] {
   return found
 }
 
+const PAYMENTS_MS = 8_000
+
+/** Whether Midtrans takes the key: it is asked about an order that there is none of, which costs nothing. */
+export async function payments({ MIDTRANS_SERVER_KEY: key, MIDTRANS_BASE_URL: base }: Config): Promise<Finding[]> {
+  if (key === undefined) return []
+  const { host } = new URL(base)
+  try {
+    const answer = await fetch(new URL("/v2/loket-doctor/status", base).href, {
+      headers: { accept: "application/json", authorization: `Basic ${Buffer.from(`${key}:`).toString("base64")}` },
+      redirect: "manual",
+      signal: AbortSignal.timeout(PAYMENTS_MS),
+    })
+    const body: unknown = await answer.json().catch(() => undefined)
+    // Under HTTP 200 too it says in its body what became of a question.
+    const said = typeof body === "object" && body !== null && "status_code" in body ? String(body.status_code) : ""
+    const status = answer.status === 200 && said !== "" ? said : String(answer.status)
+    if (status === "401" || status === "403")
+      return [
+        wrong(
+          `Midtrans: ${host} refuses the key (${status}): no payment is credited`,
+          "set MIDTRANS_SERVER_KEY to the server key that Midtrans shows under Settings, Access Keys",
+        ),
+      ]
+    return status === "404" && said === "404"
+      ? [ok(`Midtrans: ${host} takes the key`)]
+      : [
+          look(
+            `Midtrans: ${host} answers ${status}`,
+            "check MIDTRANS_BASE_URL, look at Midtrans' status page, and try again",
+          ),
+        ]
+  } catch (error) {
+    return [
+      wrong(
+        `Midtrans: ${host} is not reached: ${messageOf(error)}`,
+        "check MIDTRANS_BASE_URL, the name server, and that this machine may connect outwards",
+      ),
+    ]
+  }
+}
+
 /** Passkeys belong to a domain. */
 export function passkeys({ PUBLIC_URL, PORT }: Config): readonly Finding[] {
   const party = relyingParty(PUBLIC_URL, PORT)
