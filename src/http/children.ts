@@ -14,6 +14,7 @@ import { KEY_ID, keyAfter, keyPlace, STATUS } from "./dashboard/keys.ts"
 import { keyJson, keyShape } from "./dashboard/key-json.ts"
 import { KeyChange, NewKey, toChange, toWishes } from "./dashboard/key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./dashboard/page.ts"
+import { inTurn } from "./dashboard/session.ts"
 import { edge } from "./edge.ts"
 import { routesFor } from "./route.ts"
 import { described, field, type Said, text } from "./shapes.ts"
@@ -88,6 +89,7 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
     // A token must not meet what another one was answered: that has the secrets of its keys.
     ({ manager: { accountId, tokenId } }, sent, work) => changes.once({ accountId, personId: tokenId, ...sent }, work),
     ({ manager: { tokenId } }, work) => actingAs({ tokenId }, work),
+    ({ manager: { accountId, tokenId: id } }, request, work) => inTurn({ accountId, id }, request, work),
   )
   return new Elysia({ name: "children" })
     .use(edge)

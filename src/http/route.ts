@@ -101,6 +101,8 @@ type Once<Caller> = (
   work: (change: ChangeName | undefined) => Promise<Outcome | Failure>,
 ) => ReturnType<Changes["once"]>
 
+type InTurn<Caller> = <T>(caller: Caller, request: Request, work: () => Promise<T | Failure>) => Promise<T | Failure>
+
 /** Lists and fields may be read-only. */
 type Answered<T> = T extends readonly (infer Item)[]
   ? readonly Answered<Item>[]
@@ -116,7 +118,7 @@ type Options<Body, Query> = { readonly parse: "none"; readonly detail: Documente
   (Query extends TSchema ? { readonly query: TypeOnly<Static<Query>> } : unknown)
 
 /**
- * Creates the routes of callers that `find` accepts. The caller is checked before its input, and again after a body that was late.
+ * Creates the routes of callers that `find` accepts. The caller is checked before its input, and again where that was late or had to wait.
  * `Needed` are further options that each such route must declare.
  */
 export const routesFor =
@@ -126,6 +128,8 @@ export const routesFor =
     once?: Once<Caller>,
     /** Runs a change as this caller. */
     as: <T>(caller: Caller, work: () => Promise<T>) => Promise<T> = (_, work) => work(),
+    /** Runs a request when it is its turn. */
+    inTurn: InTurn<Caller> = (_caller, _request, work) => work(),
   ) =>
   <
     const Path extends string,
@@ -151,27 +155,29 @@ export const routesFor =
       const askedAt = performance.now()
       const bytes = isKeyed || readBody !== undefined ? await readBytes(request) : NO_BYTES
       if (bytes instanceof Failure) return bytes
-      // Whoever holds a body back must not be taken for what they were when it began.
-      const caller = performance.now() - askedAt < SOON_MS ? asked : await find(request, terms)
-      if (caller instanceof Failure) return caller
-      const body = readBody?.(bytes)
-      if (body instanceof Failure) return body
-      const handled = async (change?: ChangeName) => {
-        const call = { request, params, set, ...caller, body, query, change }
-        const work = () => handler(call as unknown as Call<Path, Caller, Body, Query>)
-        const answer = await (changesSomething(request) ? as(caller, work) : work())
-        if (terms.status !== undefined && !(answer instanceof Failure)) set.status = terms.status
-        return answer
-      }
-      if (!isKeyed) return await handled()
-      const outcome = await once(caller, { request, body: bytes }, async (change) => {
-        const answer = await handled(change)
-        return answer instanceof Failure ? answer : { answer, status: set.status }
+      return await inTurn(asked, request, async () => {
+        // Whoever held a body back, or had to wait, must not be taken for what they were when it began.
+        const caller = performance.now() - askedAt < SOON_MS ? asked : await find(request, terms)
+        if (caller instanceof Failure) return caller
+        const body = readBody?.(bytes)
+        if (body instanceof Failure) return body
+        const handled = async (change?: ChangeName) => {
+          const call = { request, params, set, ...caller, body, query, change }
+          const work = () => handler(call as unknown as Call<Path, Caller, Body, Query>)
+          const answer = await (changesSomething(request) ? as(caller, work) : work())
+          if (terms.status !== undefined && !(answer instanceof Failure)) set.status = terms.status
+          return answer
+        }
+        if (!isKeyed) return await handled()
+        const outcome = await once(caller, { request, body: bytes }, async (change) => {
+          const answer = await handled(change)
+          return answer instanceof Failure ? answer : { answer, status: set.status }
+        })
+        if (outcome instanceof Failure) return outcome
+        if (outcome.status !== undefined) set.status = outcome.status
+        Object.assign(set.headers, outcome.headers)
+        return outcome.answer as AnswerOf<Answer>
       })
-      if (outcome instanceof Failure) return outcome
-      if (outcome.status !== undefined) set.status = outcome.status
-      Object.assign(set.headers, outcome.headers)
-      return outcome.answer as AnswerOf<Answer>
     }
     const options = {
       ...documented(credential, terms as RouteTerms),

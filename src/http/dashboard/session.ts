@@ -6,6 +6,7 @@ import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/bearer-tokens.ts"
 import { type Permission, refusalOf } from "../../accounts/members.ts"
 import { actingAs } from "../../store/database.ts"
+import { turns } from "../../store/gate.ts"
 import { Failure } from "../../failure/failure.ts"
 import { SESSION_DAYS, type ClientInfo } from "../../store/accounts.ts"
 import type { Act } from "../../store/operator/audit.ts"
@@ -26,6 +27,33 @@ export function authenticator(accounts: Pick<Accounts, "session">, changes: Auth
     return presented instanceof Failure ? presented : await accounts.session(presented, clientInfoOf(request))
   }
   return Object.assign(authenticate, { changes })
+}
+
+/** Of one account so many are answered at once, and of one session or token of it. A page asks for some ten things. */
+const AT_ONCE = { changes: { account: 4, one: 2 }, questions: { account: 16, one: 8 } }
+/** Of one session or token, those that wait included. */
+const MOST = 1_000
+
+const refused = (): Failure =>
+  new Failure("gateway.capacity", { message: "Too many requests wait for their answer.", retryAfterS: 1 })
+const linesFor = ({ account, one }: (typeof AT_ONCE)["changes"]) => ({
+  ofAccount: turns({ atOnce: account, most: Infinity, refused }),
+  ofOne: turns({ atOnce: one, most: MOST, refused }),
+})
+const lines = { changes: linesFor(AT_ONCE.changes), questions: linesFor(AT_ONCE.questions) }
+
+/**
+ * Runs what a session or a token asks for when it is its turn. All statements wait in one line, whoever they are of: hundreds of requests
+ * that one account sends at once would keep everybody else waiting for seconds, calls too. So they wait in a line of their own first.
+ * A session has fewer places than its account, so that whoever has stolen one does not keep the owner from ending it.
+ */
+export function inTurn<T>(
+  { accountId, id }: { readonly accountId: string; readonly id: string },
+  request: Request,
+  work: () => Promise<T | Failure>,
+): Promise<T | Failure> {
+  const { ofAccount, ofOne } = changesSomething(request) ? lines.changes : lines.questions
+  return ofOne(id, () => ofAccount(accountId, work))
 }
 
 /** What a route of whoever is signed in takes: a permission in the account that is looked at, or `self` for what is the person's own. */
@@ -53,6 +81,7 @@ export const signedInBy = (authenticate: Authenticate) =>
       authenticate.changes.once({ accountId, personId, ...sent }, work),
     ({ session: { accountId, personId } }, work) =>
       accountId === personId ? work() : actingAs({ accountId, memberId: personId }, work),
+    ({ session }, request, work) => inTurn(session, request, work),
   )
 
 /** The session, about the account that a route is for. */

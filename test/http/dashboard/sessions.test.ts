@@ -1,4 +1,12 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { Elysia } from "elysia"
+import type { Session } from "../../../src/accounts/accounts.ts"
+import type { Failure } from "../../../src/failure/failure.ts"
+import type { Outcome } from "../../../src/http/changes.ts"
+import { signedInBy } from "../../../src/http/dashboard/session.ts"
+import { edge, edgeHandler } from "../../../src/http/edge.ts"
+import { createLog } from "../../../src/log.ts"
+import { ownerSession } from "./session.ts"
 import { openWorld, PASSWORD, type World } from "./world.ts"
 
 let world: World
@@ -94,3 +102,59 @@ test("an expired session is not listed", async () => {
 })
 
 test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
+
+const whose = (request: Request) => {
+  const [accountId = "", id = ""] = (request.headers.get("x-who") ?? "").split(" ")
+  return Promise.resolve({ ...ownerSession(accountId), id })
+}
+
+/** A route that ends when it is told to, for sessions that a header names: `account session`. */
+function slowRoute() {
+  const changes = { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) }
+  const running: string[] = []
+  const gate = Promise.withResolvers<void>()
+  const handler = async ({ session }: { readonly session: Session }) => {
+    running.push(`${session.accountId} ${session.id}`)
+    await gate.promise
+    return undefined
+  }
+  const terms = { may: "read", tag: "Account", summary: { en: "Slow", id: "Lambat" }, status: 204 } as const
+  const signedIn = signedInBy(Object.assign(whose, { changes }))
+  const app = new Elysia().use(edge).post(...signedIn("/slow", terms, handler))
+  const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
+  const ask = (who: string) =>
+    handle(new Request("http://127.0.0.1/slow", { method: "POST", headers: { "x-who": who } }), () => "")
+  /** Resolves when so many have begun, and no more of those who were sent. */
+  const begun = async (count: number) => {
+    while (running.length < count) await Bun.sleep(5)
+    await Bun.sleep(100)
+  }
+  return { running, ask, begun, open: () => gate.resolve() }
+}
+
+test("changes that a session sends by the hundred wait for each other, and nobody else's wait for them", async () => {
+  const { running, ask, begun, open } = slowRoute()
+  const crowd = ["one", "two", "three"].flatMap((id) => Array.from({ length: 100 }, () => ask(`acc_turns ${id}`)))
+  await begun(4)
+  expect(running).toHaveLength(4)
+  const others = [ask("acc_other four"), ask("acc_other five")]
+  await begun(6)
+  expect(running.slice(4)).toEqual(["acc_other four", "acc_other five"])
+  open()
+  for (const { status } of await Promise.all([...crowd, ...others])) expect(status).toBe(204)
+  expect(running).toHaveLength(302)
+})
+
+test("of one session no more wait than there is room for, and the account's other session has its turn among the next", async () => {
+  const { running, ask, begun, open } = slowRoute()
+  const crowd = Array.from({ length: 1_001 }, () => ask("acc_full stolen"))
+  await begun(2)
+  expect(running).toHaveLength(2)
+  const owner = ask("acc_full own")
+  await begun(3)
+  expect(running.at(-1)).toBe("acc_full own")
+  open()
+  expect((await owner).status).toBe(204)
+  const statuses = (await Promise.all(crowd)).map(({ status }) => status)
+  expect(statuses.filter((status) => status === 429)).toHaveLength(1)
+})
