@@ -64,6 +64,21 @@ test("a day is typed or picked in the page's language, and the figures follow", 
   expect(await from.evaluate((field) => field === document.activeElement)).toBe(true)
 })
 
+test("a range that begins years ago is the one that is shown, and one of a hundred years is told to be too long", async () => {
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await visit.open("/usage")
+  const from = page.getByRole("textbox", { name: "From" })
+  await from.fill("01/01/2020")
+  await from.press("Tab")
+  await page.waitForURL(/from=2020-01-01/)
+  expect(await from.inputValue()).toBe("01/01/2020")
+  await from.fill("01/01/1926")
+  await from.press("Tab")
+  await page.getByText(/at the earliest/).waitFor()
+  expect(page.url()).toContain("from=2020-01-01")
+})
+
 test("with the keys alone, months are turned one after the other, up to the one that has only its first day to choose", async () => {
   await using visit = await world.visit({ person, language: "id" })
   const { page } = visit

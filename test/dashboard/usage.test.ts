@@ -35,6 +35,14 @@ describe("the address", () => {
     )
   })
 
+  test("has days up to today that are more than may be counted as they are", () => {
+    const years = { from: "2020-01-01", to: TODAY }
+    const written = writeView(new URLSearchParams("days=30"), { days: years }, TODAY)
+    expect(readView(written, TODAY).days).toEqual(years)
+    const year = { from: "2025-11-21", to: TODAY }
+    expect(writeView(new URLSearchParams(), { days: year }, TODAY).toString()).toBe("days=366")
+  })
+
   test("keeps what a change is not about", () => {
     const written = writeView(new URLSearchParams("model=m&show=calls"), { status: "ok", model: undefined }, TODAY)
     expect(written.toString()).toBe("show=calls&status=ok")

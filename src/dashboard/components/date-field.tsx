@@ -5,7 +5,7 @@
 import { CalendarDays, ChevronLeft, ChevronRight } from "lucide-react"
 import { type KeyboardEvent, useEffect, useId, useMemo, useRef, useState } from "react"
 import { useFormat, useTimeZone, useToday, type Language, useLanguage } from "../i18n/language.tsx"
-import { dayIn, type Days, daysOf, lastDays, later, momentText, parseMoment } from "../i18n/figures.ts"
+import { dayIn, type Days, daysOf, earliest, lastDays, later, momentText, parseMoment } from "../i18n/figures.ts"
 import { IconButton } from "./button.tsx"
 import { Choice, type FieldLook, TextField } from "./form.tsx"
 import { useComponentText } from "./text.ts"
@@ -264,6 +264,7 @@ export function DateRange({ value, today, onChange }: DateRangeProps) {
           label={text.from}
           required
           value={value.from}
+          min={earliest(today)}
           max={value.to}
           onChange={(from) => onChange({ ...value, from })}
         />

@@ -172,12 +172,21 @@ const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.pa
 
 export const dayCount = ({ from, to }: Days): number => Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1
 
+/** The most days that an address may have as a number. */
+const MOST_COUNTED = 366
+
+/** Whether an address has a range as a number of days, so that it moves with the calendar: one up to today. A longer one than it may count has its ends. */
+export const isCounted = (days: Days, today: string): boolean => days.to === today && dayCount(days) <= MOST_COUNTED
+
+/** The first day that a range may begin with: a chart of a hundred years would be drawn for minutes. */
+export const earliest = (today: string): string => later(today, -10 * MOST_COUNTED)
+
 /** The days in an address: from one to another, or the last so many. Invalid values are ignored. */
 export function daysIn(query: URLSearchParams, today: string): Days {
   const [from, to] = [query.get("from") ?? "", query.get("to") ?? ""]
   if (isDay(from) && isDay(to) && from <= to) return { from, to }
   const count = Number(query.get("days") ?? USUAL_DAYS)
-  return lastDays(today, Number.isInteger(count) && count >= 1 && count <= 366 ? count : USUAL_DAYS)
+  return lastDays(today, Number.isInteger(count) && count >= 1 && count <= MOST_COUNTED ? count : USUAL_DAYS)
 }
 
 /** The time that a clock shows in a time zone, as ISO 8601 has it without a zone: 2026-11-21T10:15:30. */

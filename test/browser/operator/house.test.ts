@@ -115,6 +115,12 @@ test("of more days than the figures can be asked for, the end that was not chose
   await day("From").fill("01/01/2026")
   await day("From").press("Enter")
   await eventually(async () => expect(new URL(page.url()).search).toBe("?from=2026-01-01&to=2026-05-31"))
+  // More than an address may count.
+  await visit.open(`/operator/accounts/${customer.accountId}/calls`)
+  await day("From").fill("01/01/2020")
+  await day("From").press("Enter")
+  await eventually(async () => expect(page.url()).toContain("?from=2020-01-01&to="))
+  expect(await day("From").inputValue()).toBe("01/01/2020")
 })
 
 test.each(["desktop", "phone"] as const)(

@@ -16,7 +16,7 @@ import { Button, IconButton } from "../../components/button.tsx"
 import { TextField } from "../../components/form.tsx"
 import { DownloadLink, Page } from "../../components/layout.tsx"
 import { useToday } from "../../i18n/language.tsx"
-import { dayCount, type Days, daysIn, lastDays, later } from "../../i18n/figures.ts"
+import { dayCount, type Days, daysIn, isCounted, lastDays, later } from "../../i18n/figures.ts"
 import { useAccount } from "../../shell/session.tsx"
 import { useOperatorText } from "./act-dialog.tsx"
 
@@ -231,7 +231,7 @@ export function useDays(longest = Number.POSITIVE_INFINITY): {
           const others = [...now].filter(([name]) => !DAYS.has(name))
           const reached = inReach(chosen, days, longest)
           const { from, to } = reached
-          const written = to === today ? { days: String(dayCount(reached)) } : { from, to }
+          const written = isCounted(reached, today) ? { days: String(dayCount(reached)) } : { from, to }
           return new URLSearchParams([...others, ...Object.entries(written)])
         },
         { replace: true },

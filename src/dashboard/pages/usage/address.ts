@@ -6,7 +6,7 @@ import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
 import { type CallFormat, callFormats } from "../../components/values.tsx"
 import { type CallStatus, callStatuses } from "../../components/values.tsx"
-import { dayCount, type Days, daysIn, USUAL_DAYS } from "../../i18n/figures.ts"
+import { dayCount, type Days, daysIn, isCounted, USUAL_DAYS } from "../../i18n/figures.ts"
 import { useToday } from "../../i18n/language.tsx"
 
 export const shows = ["spend", "tokens", "calls", "cache", "latency"] as const
@@ -84,7 +84,7 @@ export function writeView(query: URLSearchParams, change: ViewChange, today: str
   const { days, ...rest } = change
   if (days !== undefined) {
     for (const name of ["days", "from", "to"]) written.delete(name)
-    if (days.to !== today) {
+    if (!isCounted(days, today)) {
       written.set("from", days.from)
       written.set("to", days.to)
     } else if (dayCount(days) !== USUAL_DAYS) written.set("days", String(dayCount(days)))
