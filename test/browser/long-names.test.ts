@@ -1,4 +1,4 @@
-/** Names without a place to break, as long as they may be: nothing sticks out of a narrow screen, and nothing is cut. */
+/** Names without a place to break, as long as they may be, and large amounts: nothing sticks out of a narrow screen, and nothing is cut. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
 import { type BrowserWorld, openBrowser } from "./harness.ts"
@@ -34,6 +34,30 @@ test.each(["/settings", "/keys", "/usage", "/models"])("%s fits", async (path) =
   await using visit = await world.visit({ person: owner, size: "narrow", language: "id" })
   await visit.open(path)
   await visit.expectNoSidewaysScroll()
+})
+
+test("no balance of a hundred million is cut off, however wide the window is", async () => {
+  const { gateway } = world
+  const rich = await gateway.person(100_000_000)
+  await gateway.topUp(rich, 49_999_999)
+  await gateway.sql`
+    insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
+    values ('adjustment:before', ${rich.accountId}, 'house:adjustments', 19051716050000, 'adjustment', now())`
+  await using visit = await world.visit({ person: rich, language: "id" })
+  const { page } = visit
+  for (const path of ["/", "/wallet", "/wallet/statement", "/usage"]) {
+    await visit.open(path)
+    for (const width of [320, 360, 390, 768, 900, 1_100, 1_280]) {
+      await page.setViewportSize({ width, height: 800 })
+      const cut = await page.locator(".stats .money").evaluateAll((amounts) =>
+        amounts.flatMap((amount) => {
+          const ends = ["stat", "stats"].map((name) => amount.closest(`.${name}`)?.getBoundingClientRect().right ?? 0)
+          return amount.getBoundingClientRect().right > Math.min(...ends) ? [amount.textContent] : []
+        }),
+      )
+      expect([path, width, cut]).toEqual([path, width, []])
+    }
+  }
 })
 
 test("in a list on a phone, what a call cost is not pushed out by the model's name", async () => {
