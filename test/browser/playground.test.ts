@@ -236,6 +236,22 @@ test("a stream that breaks off says so with its code and request id, and can be 
   await eventually(async () => expect(await page.getByRole("listitem").filter({ hasText: "Hello" }).count()).toBe(1))
 })
 
+test("without a key a question that failed is not offered to be sent again, and with one it is", async () => {
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await begin(visit, "putus")
+  await say(visit, "Hello")
+  const again = page.getByRole("button", { name: "Send again" })
+  await again.waitFor()
+  await page.getByRole("button", { name: "Revoke now" }).click()
+  const make = page.getByRole("button", { name: "Make a trial key" })
+  await make.waitFor()
+  expect(await again.count()).toBe(0)
+  await make.click()
+  await again.click()
+  await eventually(async () => expect(await page.getByText("Not charged", { exact: true }).count()).toBe(1))
+})
+
 test("what went wrong is told in the page's language, and in the server's own words for who asks", async () => {
   await using visit = await world.visit({ person, language: "id" })
   await begin(visit, "putus")

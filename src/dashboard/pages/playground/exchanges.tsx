@@ -18,8 +18,8 @@ import { usePlaygroundText } from "./text.ts"
 
 interface ExchangesProps {
   readonly conversation: Conversation
-  /** Asks again; the new exchange replaces the one with this id. */
-  readonly retry: (words: Words, instead: number) => void
+  /** Asks again; the new exchange replaces the one with this id. Undefined while nothing can be asked. */
+  readonly retry: ((words: Words, instead: number) => void) | undefined
   readonly onNew: () => void
 }
 
@@ -37,7 +37,7 @@ export function Exchanges({ conversation: { exchanges, busy }, retry, onNew }: E
             key={exchange.id}
             exchange={exchange}
             receipts={receipts}
-            retry={busy ? undefined : () => retry(exchange, exchange.id)}
+            retry={busy ? undefined : retry && (() => retry(exchange, exchange.id))}
           />
         ))}
       </ol>

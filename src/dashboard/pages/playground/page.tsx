@@ -115,7 +115,7 @@ function Chat({ models, asked }: ChatProps) {
         </details>
         <section className="card playground-talk" aria-label={text.conversation}>
           {exchanges.length > 0 ? (
-            <Exchanges conversation={conversation} retry={send} onNew={() => begin()} />
+            <Exchanges conversation={conversation} retry={ready ? send : undefined} onNew={() => begin()} />
           ) : key === undefined ? null : (
             <Beginning ready={ready} onChoose={(question) => send({ question, images: [] })} />
           )}
