@@ -249,6 +249,22 @@ describe("money that Midtrans took back", () => {
     ])
   })
 
+  test("is its list, and beside it a rest only where the list does not come to all", async () => {
+    const refunds = [entry(1, 20_000), entry(2, 5_000)]
+    const listed = [
+      { reference: "1", refundId: "reference1", amountRp: 20_000n, reason: "a reason", kind: "provider_refund" },
+      { reference: "2", refundId: "reference2", amountRp: 5_000n, reason: "a reason", kind: "provider_refund" },
+    ]
+    const rest = { reference: "upto-30000", refundId: undefined, amountRp: 5_000n, reason: "", kind: "provider_refund" }
+    for (const [all, reversals] of [
+      ["25000.00", listed],
+      ["30000.00", [...listed, { ...rest, isRest: true }]],
+    ] as const) {
+      answer = refunded({ transaction_status: "partial_refund", refund_amount: all, refunds })
+      expect(await provider().readStatus?.("top_x")).toMatchObject({ kind: "reversed", reversals })
+    }
+  })
+
   test("by a chargeback without a list is booked as far as it goes, and shown as disputed and to the operator", async () => {
     const { token, topUp } = await paid()
     answer = refunded({ transaction_status: "partial_chargeback", refund_amount: "10000.00" })
