@@ -11,6 +11,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { Secret, TOTP } from "otpauth"
 import { NPWP } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
+import { siteOf } from "../store/allowances.ts"
 import type { StoredCredentials } from "../store/credentials.ts"
 import { networkOf, type PasswordThrottle } from "./rate-limits.ts"
 
@@ -207,10 +208,6 @@ export class Passwords {
     }
   }
 }
-
-/** The /48 of an IPv6 network, of which whoever has one has 65,536; every other network is its own. */
-export const siteOf = (network: string): string =>
-  network.endsWith("::/64") ? network.split(":").slice(0, 3).join(":") : network
 
 const tooMany = (): Failure =>
   new Failure("gateway.capacity", {

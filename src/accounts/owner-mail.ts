@@ -17,11 +17,10 @@ import {
   type LinkKind,
   type MemberRole,
 } from "../store/account-settings.ts"
-import type { AllowanceStore } from "../store/allowances.ts"
+import { type AllowanceStore, siteOf } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import { canonical } from "./adjustments.ts"
 import { createSessionToken } from "./bearer-tokens.ts"
-import { siteOf } from "./fields.ts"
 import { ownerMail } from "./owner-mail-texts.ts"
 import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
 
@@ -71,7 +70,7 @@ export class OwnerMail {
     const { toAddress, ofAccount, fromNetwork, fromSite, ofGateway } = mailLimits
     const limits = [
       ...(isLoopbackNetwork(network) ? [] : [{ name: `mail from ${network}`, most: fromNetwork }]),
-      ...(isLoopbackNetwork(network) || site === network ? [] : [{ name: `mail from ${site}::/48`, most: fromSite }]),
+      ...(isLoopbackNetwork(network) || site === network ? [] : [{ name: `mail from ${site}`, most: fromSite }]),
       ...(by === undefined ? [] : [{ name: `mail of ${by}`, most: ofAccount }]),
       { name: `mail to ${digest(to)}, ${kind}${isFromHome ? ", from home" : ""}`, most: toAddress },
       { name: "mail", most: ofGateway },

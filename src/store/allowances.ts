@@ -76,8 +76,15 @@ export interface SignUpStore {
 const isUnderWay = (sql: Sql, since: ReturnType<Sql>, lasts: string) =>
   sql`(${since} > now() - ${lasts}::interval and ${since} < now() + ${AHEAD}::interval)`
 
-export const signUpStore = (database: Database): SignUpStore => ({
-  async count(network, { perHour, perDay }) {
+/** The /48 of an IPv6 network, of which whoever has one has 65,536; every other network is its own. */
+export const siteOf = (network: string): string =>
+  network.endsWith("::/64") ? `${network.split(":").slice(0, 3).join(":")}::/48` : network
+
+/** All networks of a site may make so many times as many as one. */
+const OF_SITE = 4
+
+export const signUpStore = (database: Database): SignUpStore => {
+  const countOne = async (network: string, { perHour, perDay }: SignUpLimits): Promise<number | undefined> => {
     const [row] = await database.run((sql) => {
       const hour = isUnderWay(sql, sql`s.hour_began_at`, "1 hour")
       const day = isUnderWay(sql, sql`s.day_began_at`, "1 day")
@@ -104,8 +111,16 @@ export const signUpStore = (database: Database): SignUpStore => ({
           from sign_ups where network = ${network}), 1)::float8 end as wait_s`
     })
     return row?.wait_s ?? undefined
-  },
-})
+  }
+  return {
+    async count(network, limits) {
+      const waitS = await countOne(network, limits)
+      const site = siteOf(network)
+      if (waitS !== undefined || site === network) return waitS
+      return await countOne(site, { perHour: OF_SITE * limits.perHour, perDay: OF_SITE * limits.perDay })
+    },
+  }
+}
 
 export interface TrialCredit {
   readonly accountId: string

@@ -66,6 +66,15 @@ test("forty at once from one network of IPv6 make as many accounts as are allowe
   expect((await signUp("2001:db8:0:2::1")).status).toBe(201)
 })
 
+test("all networks of one IPv6 /48 make four times as many as one", async () => {
+  const answers = []
+  for (let n = 0; n < 5; n++)
+    answers.push(...(await Promise.all(Array.from({ length: 12 }, () => signUp(`2001:db8:7:${n}::1`)))))
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(48)
+  expect(answers.at(-1)?.json.code).toBe("rate_limit.sign_up")
+  expect((await signUp("2001:db8:8::1")).status).toBe(201)
+})
+
 test("an address that is taken counts too, and a body that is wrong does not", async () => {
   const emails = []
   for (let n = 0; n < 4; n++) emails.push((await world.signUp()).email)
