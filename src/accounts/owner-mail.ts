@@ -5,6 +5,7 @@
  *
  * And what sends all mail: through an SMTP server (nodemailer), times in milliseconds.
  */
+import { PassThrough } from "node:stream"
 import { createTransport } from "nodemailer"
 import { Failure } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
@@ -255,9 +256,18 @@ export function smtpMailer({ url, from }: SmtpTerms): Mailer {
   for (const [name, ms] of Object.entries(WAITS_MS)) {
     if (!address.searchParams.has(name)) address.searchParams.set(name, String(ms))
   }
-  const transport = createTransport(address.href, { from })
   return {
     async send({ to, subject, text }) {
+      const transport = createTransport(address.href, { from })
+      // The message is opened once the server has greeted us and knows us. Before that it can have taken nothing.
+      let isOpened = false
+      transport.use("stream", ({ message }, done) => {
+        message.transform(() => {
+          isOpened = true
+          return new PassThrough()
+        })
+        done()
+      })
       try {
         // A server that cannot be reached, or does not know us, has surely taken nothing.
         await transport.verify()
@@ -270,7 +280,7 @@ export function smtpMailer({ url, from }: SmtpTerms): Mailer {
         return "sent"
       } catch (error) {
         const code = responseCode(error)
-        if (code === undefined) return "unknown"
+        if (code === undefined) return isOpened ? "unknown" : "unreachable"
         return code >= 500 ? "refused" : "later"
       }
     },

@@ -1,5 +1,6 @@
 /** Mails of balances and budgets, from what the database has to what a mail server has of it. */
 import { afterAll, beforeAll, beforeEach, expect, test } from "bun:test"
+import { type AddressInfo, createServer } from "node:net"
 import { Deliveries } from "../../src/accounts/deliveries.ts"
 import { type Mailer, smtpMailer } from "../../src/accounts/owner-mail.ts"
 import { alertStore } from "../../src/store/alerts.ts"
@@ -425,4 +426,32 @@ test("many who have had ten in a day hold up nobody else's mail", async () => {
   const { email } = await watcher(1_000)
   await look()
   expect(server.received.map(({ to }) => to)).toEqual([[email]])
+})
+
+test("a server that lets go of a connection before it knows us has taken nothing; after the message nobody knows", async () => {
+  const counted = { connections: 0 }
+  /** Lets go of every second connection at once, the first being to ask whether it is there; or of each at the end of its message. */
+  const dropping = async (at: "greeting" | "message") => {
+    counted.connections = 0
+    const listener = createServer((socket) => {
+      counted.connections += 1
+      socket.on("error", () => {})
+      if (at === "greeting" && counted.connections % 2 === 0) socket.destroy()
+      else socket.write("220 here\r\n")
+      socket.setEncoding("utf8").on("data", (said: string) => {
+        if (said.endsWith("\r\n.\r\n")) socket.destroy()
+        else if (said.startsWith("DATA")) socket.write("354 go on\r\n")
+        else if (/^(?:EHLO|MAIL|RCPT|QUIT)/.test(said)) socket.write("250 well\r\n")
+      })
+    })
+    await new Promise<void>((resolve) => listener.listen(0, "127.0.0.1", resolve))
+    const { port } = listener.address() as AddressInfo
+    const from = "Loket <no-reply@loket.example>"
+    const mail = { to: "ana@mail.id", subject: "one", text: "two" }
+    const delivery = await smtpMailer({ url: `smtp://127.0.0.1:${port}`, from }).send(mail)
+    listener.close()
+    return [delivery, counted.connections]
+  }
+  expect(await dropping("greeting")).toEqual(["unreachable", 2])
+  expect(await dropping("message")).toEqual(["unknown", 2])
 })
