@@ -34,6 +34,7 @@ console.log(text)
         "Tanpa `includeUsage: true`, stream openai-compatible tidak memuat pemakaian.",
         "Pada messages, SDK membatasi jawaban model yang tidak dikenalnya menjadi 4.096 token; atur `maxOutputTokens`.",
         'Objek (`Output.object`): `supportsStructuredOutputs: true` untuk openai-compatible, `providerOptions: { anthropic: { structuredOutputMode: "outputFormat" } }` untuk model yang tidak dikenal penyedia anthropic. Model dengan penyedia berformat messages hanya melayaninya pada messages.',
+        'Kesalahan dengan status (`APICallError`) hanya menyebut nama statusnya, misalnya `Bad Request`: alasannya ada di `error.responseBody`, kodenya di `error.responseHeaders["x-error-code"]`.',
       ],
       en: [
         "The address ends in `/v1` for all three formats, messages among them.",
@@ -41,6 +42,7 @@ console.log(text)
         "Without `includeUsage: true` a stream of openai-compatible has no usage.",
         "On messages the SDK limits the answer to 4,096 tokens for models that it does not know; set `maxOutputTokens`.",
         'Objects (`Output.object`): `supportsStructuredOutputs: true` for openai-compatible, `providerOptions: { anthropic: { structuredOutputMode: "outputFormat" } }` for models that the anthropic provider does not know. Models with a backend of the messages format serve them on messages only.',
+        'An error with a status (`APICallError`) says the name of its status alone, such as `Bad Request`: why is in `error.responseBody`, the code in `error.responseHeaders["x-error-code"]`.',
       ],
     },
   },
@@ -71,10 +73,12 @@ console.log((await model.invoke("Halo, Loket!")).content)
       id: [
         "Pada responses, LangChain melewati `response.failed`: stream yang gagal berakhir tanpa kesalahan. Periksa `response_metadata.status`; nilainya `completed` hanya jika jawabannya selesai.",
         "ChatAnthropic membaca token prompt di awal stream. Untuk model yang penyedianya berformat lain, itu perkiraan; catatan pemakaian memuat jumlah sebenarnya.",
+        'Prompt yang terlalu panjang menjadi `ContextOverflowError` pada ChatAnthropic. ChatOpenAI tidak mengenalinya dari pesan dengan jumlah token; periksa `error.headers.get("x-error-code")`.',
       ],
       en: [
         "On responses it passes over `response.failed`: a stream that failed ends without an error. It is told by `response_metadata.status`, which is `completed` only when it was.",
         "ChatAnthropic reads the prompt's tokens where a stream begins. For a model whose backend speaks another format that is the gateway's estimate; the usage record has the true counts.",
+        'A prompt that is too long is a `ContextOverflowError` of ChatAnthropic. ChatOpenAI does not know it by a message with the numbers of tokens; it is told by `error.headers.get("x-error-code")`.',
       ],
     },
   },
