@@ -94,6 +94,26 @@ describe("chat completions", () => {
     expect(last.choices[0]?.finish_reason).toBe("stop")
   })
 
+  test("a model that refuses the older name of the answer limit gets it under the newer one, whoever asks", async () => {
+    const model = await gateway.model({ format: "chat", endpoints: ["chat", "messages"], strip: ["max_tokens"] })
+    const chat = async (limit: object) => {
+      const { response } = await openai.chat.completions.create({ model, messages, ...limit }).withResponse()
+      return response
+    }
+    const rows = [
+      [() => chat({}), 8_192],
+      [() => chat({ max_tokens: 50 }), 50],
+      [() => chat({ max_completion_tokens: 60 }), 60],
+      [() => gateway.post("/v1/messages", buyer.key, { model, messages, max_tokens: 70 }), 70],
+    ] as const
+    for (const [ask, limit] of rows) {
+      const response = await ask()
+      expect([response.status, response.headers.get("x-dropped-fields")]).toEqual([200, null])
+      const { max_tokens, max_completion_tokens } = gateway.simulator.calls.at(-1)?.body ?? {}
+      expect([max_tokens, max_completion_tokens]).toEqual([undefined, limit])
+    }
+  })
+
   test("a failure inside a stream is thrown with its short code", async () => {
     const model = await gateway.model({ format: "chat", script: "text=one+two+three&fault=error-event&after=2" })
     const stream = await openai.chat.completions.create({ model, messages, stream: true })

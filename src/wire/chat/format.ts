@@ -52,7 +52,7 @@ import { streamFailure } from "../shared/chunks.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder } from "./events-out.ts"
 import { decodePrompt } from "./prompt-in.ts"
-import { encodePrompt, lowerBudgets } from "./prompt-out.ts"
+import { encodePrompt, limitField, lowerBudgets } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 
 // The fields that travel: those of the format's own package (openai), what agents send back of earlier answers of other
@@ -191,10 +191,10 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   // The older name of the same, for backends that know no other.
   if (present(user)) own(body, forwarding, "user", endUser)
   // Each limit that the client wrote is kept in its own field, and both alike where it wrote two, for a backend may
-  // obey either. Where it wrote none, the older name is the one that every backend of this format knows.
+  // obey either. Where it wrote none, the older name is the one that nearly every backend of this format knows.
   const limit = answerLimit(request, forwarding)
   if (present(newer)) body["max_completion_tokens"] = limit
-  if (present(older) || !present(newer)) body["max_tokens"] = limit
+  if (present(older) || !present(newer)) body[limitField(forwarding)] = limit
   if (forwarding.stream) body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
   return lowerBudgets(body, answerLimit(request, { maxOutputTokens: forwarding.modelLimit ?? limit }), limit)
 }

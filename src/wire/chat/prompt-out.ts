@@ -45,11 +45,18 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   return ({ maxOutputTokens, stream }) => ({
     model: target.model,
     messages,
-    max_tokens: answerLimit(request, { maxOutputTokens }),
+    [limitField(target)]: answerLimit(request, { maxOutputTokens }),
     ...said,
     ...(stream && { stream: true, stream_options: { include_usage: true } }),
   })
 }
+
+/**
+ * Where the answer limit is written. OpenAI's models that think refuse the older name, which every other backend knows; they have it in
+ * their `strip`. The limit itself is never taken away (decisions §3).
+ */
+export const limitField = ({ strip }: Pick<Target, "strip">): "max_tokens" | "max_completion_tokens" =>
+  strip.includes("max_tokens") ? "max_completion_tokens" : "max_tokens"
 
 function writeOutput(output: OutputFormat): JsonObject {
   if (output.kind === "json") return { type: "json_object" }

@@ -368,13 +368,13 @@ describe("the parameters for a chat backend:", () => {
     expect(encoded({}, { stream: true })).toMatchObject({ stream: true, stream_options: { include_usage: true } })
   })
 
-  test("what the model does not take is stripped, but never what the gateway owns", () => {
+  test("what the model does not take is stripped, but never what the gateway owns: the limit goes under its other name", () => {
     const says = { sampling: { temperature: 1, topP: 1, topK: 1 } }
     const strip = ["temperature", "top_p", "top_k", "model", "messages", "max_tokens", "stream", "stream_options"]
     expect(encoded(says, { stream: true, endUser: "opaque" }, { strip: [...strip, "service_tier"] })).toEqual({
       model: "vendor-model",
       messages: [],
-      max_tokens: 4_096,
+      max_completion_tokens: 4_096,
       safety_identifier: "opaque",
       stream: true,
       stream_options: { include_usage: true },
