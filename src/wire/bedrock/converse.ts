@@ -93,7 +93,7 @@ class EventDecoder {
 
   constructor(prompt: Prompt) {
     this.#stopSequences = prompt.stopSequences
-    this.#calls = new CallReader(toolNames(prompt, NARROW))
+    this.#calls = new CallReader(prompt)
   }
 
   decode(event: SseEvent, body: JsonObject = {}): ModelEvent[] {

@@ -8,7 +8,7 @@ import type { FinishReason, ModelEvent, Prompt, Usage } from "../../language/pro
 import type { BackendStream, ClientView } from "../format.ts"
 import { ChunkStream, END_MARK, usageIn, usageTokens } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"
-import { CallReader, NARROW, toolNames } from "../shared/tools.ts"
+import { CallReader } from "../shared/tools.ts"
 import { unreachable } from "../../../actors/unreachable.ts"
 
 /** What a model writes, and what a vendor pads events with. */
@@ -75,7 +75,7 @@ class EventDecoder {
 
   constructor(prompt: Prompt) {
     this.#stopSequences = prompt.stopSequences
-    this.#calls = new CallReader(toolNames(prompt, NARROW))
+    this.#calls = new CallReader(prompt)
   }
 
   decode({ data }: SseEvent, chunk: JsonObject | undefined): ModelEvent[] {

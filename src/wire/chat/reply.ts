@@ -7,7 +7,7 @@ import type { AssistantPart, ModelReply, Prompt, ToolCallPart } from "../../lang
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { failureIn, usageIn, usageSearches, usageTokens } from "../shared/chunks.ts"
-import { CallReader, NARROW, OpenCalls, toolNames } from "../shared/tools.ts"
+import { CallReader, OpenCalls } from "../shared/tools.ts"
 import { plausibleTokens } from "../tokens.ts"
 import { chatFinish, chatUsage, isContent, readFinish, readSaid, readUsage } from "./events-in.ts"
 import { answerHead, writeCallHead } from "./events-out.ts"
@@ -48,7 +48,7 @@ export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): Mode
 
 /** Calls that came whole are read as a stream of one piece each, so that both ways to them agree. Each has an id of its own, whatever came. */
 function readCalls(message: JsonObject, prompt: Prompt, answerId: string): ToolCallPart[] {
-  const reader = new CallReader(toolNames(prompt, NARROW))
+  const reader = new CallReader(prompt)
   const pieces = Array.isArray(message.tool_calls) ? message.tool_calls.filter(isObject) : []
   const ids = new Set<Json | undefined>()
   const calls: ToolCallPart[] = []

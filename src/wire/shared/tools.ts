@@ -74,12 +74,12 @@ function namesIn(prompt: Prompt): string[] {
   const names = new Set<string>()
   for (const tool of prompt.tools) if (tool.type !== "web-search") names.add(tool.name)
   if (prompt.toolChoice?.kind === "tool") names.add(prompt.toolChoice.name)
-  for (const turn of prompt.turns) {
-    if (turn.role !== "assistant") continue
-    for (const part of turn.parts) if (part.type === "tool-call") names.add(part.name)
-  }
+  for (const { name } of callsIn(prompt)) names.add(name)
   return [...names]
 }
+
+const callsIn = ({ turns }: Prompt): ToolCallPart[] =>
+  turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts.filter((part) => part.type === "tool-call") : []))
 
 /** The most searches of one call at a backend: each costs there, and has no price of its own here (decisions §13.3). */
 const MOST_SEARCHES = 5
@@ -224,11 +224,13 @@ export class CallReader {
     waiting: "",
     toldArguments: false,
   }))
-  readonly #ids = new Set<string>()
+  /** Those of the conversation too: some backends begin anew in each answer, and clients take two calls of one id for one. */
+  readonly #ids: Set<string>
   #told = 0
 
-  constructor(names: ToolNames) {
-    this.#names = names
+  constructor(prompt: Prompt) {
+    this.#names = toolNames(prompt, NARROW)
+    this.#ids = new Set(callsIn(prompt).map(({ id }) => id))
   }
 
   get called(): boolean {
@@ -267,9 +269,15 @@ export class CallReader {
     const index = this.#told++
     const name = this.#names.original(call.name)
     call.index = index
-    call.id ||= madeId(answerId, index)
+    call.id ||= this.#madeId(answerId, index)
     call.custom = this.#names.isCustom(name)
     return [{ type: "tool-call-start", index, id: call.id, name, custom: call.custom }]
+  }
+
+  /** The same when the same answer is read again, and of another answer another; at most 40 characters. */
+  #madeId(answerId: string, index: number): string {
+    const made = `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
+    for (let id = made, again = 2; ; id = `${made}_${again++}`) if (!this.#ids.has(id)) return id
   }
 }
 
@@ -281,10 +289,6 @@ function tell(call: Call): ModelEvent[] {
   call.toldArguments = true
   return [{ type: "tool-call-delta", index, arguments: waiting }]
 }
-
-/** An id that is the same when the same answer is read again, and of another answer another; at most 40 characters. */
-const madeId = (answerId: string, index: number): string =>
-  `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
 
 /** Arguments that are not were cut off, or are not what a model was asked for. */
 export function isJson(text: string): boolean {

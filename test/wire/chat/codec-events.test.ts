@@ -437,6 +437,18 @@ describe("a whole answer in the neutral language:", () => {
     ])
   })
 
+  test("a call whose id an earlier call of the conversation has gets another, whole and streamed", () => {
+    const call = { type: "tool-call", name: "f", arguments: "{}", custom: false } as const
+    const asked = prompt({
+      turns: ["functions.f:0", "call_x1_0"].map((id) => ({ role: "assistant", parts: [{ ...call, id }] })),
+    })
+    const again = { index: 0, id: "functions.f:0", ...fn("f", '{"x":1}') }
+    const whole = { id: "x-1", choices: [{ index: 0, message: { tool_calls: [again] }, finish_reason: "tool_calls" }] }
+    const other = { ...call, id: "call_x1_0_2", arguments: '{"x":1}' }
+    expect(must(chatFormat.backend.decodeReply({ body: whole }, asked)).parts).toEqual([other])
+    expect(collect(decode(pieces(again), asked)).parts).toEqual([other])
+  })
+
   test("thinking, text and refusal in this order", () => {
     const message = { refusal: "no", content: "a", reasoning_content: "hm" }
     expect(must(chatFormat.backend.decodeReply(whole(message, { finish_reason: "stop" }), emptyPrompt)).parts).toEqual([
