@@ -132,7 +132,7 @@ function encodeTurns(
   names: ToolNames,
 ): JsonObject[] | Failure {
   const messages: Message[] = []
-  for (const turn of turns) {
+  for (const turn of withOwnIds(turns)) {
     const { role, content } = encodeTurn(turn, names)
     if (content instanceof Failure) return content
     const before = messages.at(-1)
@@ -147,6 +147,44 @@ function encodeTurns(
 function encodeTurn(turn: Turn, names: ToolNames): { role: Message["role"]; content: JsonObject[] | Failure } {
   if (turn.role === "assistant") return { role: "assistant", content: assistantBlocks(turn.parts, names) }
   return { role: "user", content: turn.role === "user" ? userBlocks(turn.parts) : textBlocks(turn.parts.map(asNote)) }
+}
+
+/**
+ * The backend refuses two calls of one id in all of a conversation. Models of other vendors may have begun their ids anew in each answer. A
+ * result is of the first call of its id that has none.
+ */
+function withOwnIds(turns: readonly Turn[]): readonly Turn[] {
+  const taken = new Set<string>()
+  /** How far the numbers behind a written id have come, so that no use of it counts from the first again. */
+  const numbers = new Map<string, number>()
+  const calls = new Map<string, { answered: number; readonly ids: string[] }>()
+  const ownId = (id: string): string => {
+    const written = writtenId(id)
+    let number = numbers.get(written) ?? 1
+    let own = number === 1 ? written : `${written}_${++number}`
+    while (taken.has(own)) own = `${written}_${++number}`
+    numbers.set(written, number)
+    taken.add(own)
+    const ofId = calls.get(id)
+    if (ofId === undefined) calls.set(id, { answered: 0, ids: [own] })
+    else ofId.ids.push(own)
+    return own
+  }
+  const answeredId = (id: string): string => {
+    const ofId = calls.get(id)
+    return ofId?.ids[ofId.answered++] ?? ofId?.ids.at(-1) ?? id
+  }
+  return turns.map((turn): Turn => {
+    if (turn.role === "assistant") {
+      const parts = turn.parts.map((part) => (part.type === "tool-call" ? { ...part, id: ownId(part.id) } : part))
+      return { ...turn, parts }
+    }
+    if (turn.role !== "user") return turn
+    const parts = turn.parts.map((part) =>
+      part.type === "tool-result" ? { ...part, callId: answeredId(part.callId) } : part,
+    )
+    return { ...turn, parts }
+  })
 }
 
 const asNote = (part: TextPart): TextPart =>

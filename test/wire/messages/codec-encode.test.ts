@@ -32,6 +32,22 @@ const told = (id: string, text: string): JsonObject => ({
   content: [block(text)],
 })
 
+test("calls that share an id have one of their own each, and their results with them", () => {
+  const turns = [
+    answers(calls("f:0")),
+    { role: "user", parts: [result("f:0", "one")] } as const,
+    answers(calls("f:0"), calls("f:0")),
+    { role: "user", parts: [result("f:0", "two"), result("f:0", "three"), result("other", "four")] } as const,
+  ]
+  expect(messages(says("Hi"), ...turns)).toEqual([
+    asked,
+    { role: "assistant", content: [use("f_0")] },
+    { role: "user", content: [told("f_0", "one")] },
+    { role: "assistant", content: [use("f_0_2"), use("f_0_3")] },
+    { role: "user", content: [told("f_0_2", "two"), told("f_0_3", "three"), told("other", "four")] },
+  ] as never)
+})
+
 test("the least prompt names the backend's model, the limit and the messages, and nothing else", () => {
   expect(encoded({})).toEqual({
     model: forwarding().model,
