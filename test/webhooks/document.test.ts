@@ -1,8 +1,9 @@
-/** What docs/webhooks.md tells receivers to run. */
+/** What docs/webhooks.md tells receivers to run, and to wait for. */
 import { expect, test } from "bun:test"
 import { mkdtempSync, rmSync } from "node:fs"
 import { join } from "node:path"
 import { Webhook } from "standardwebhooks"
+import { RETRY_DELAYS_MS } from "../../src/accounts/deliveries.ts"
 
 type Verified = (secret: string, body: string, headers: Record<string, string>) => unknown
 
@@ -30,4 +31,14 @@ test("the document's snippet takes what is signed, and refuses what was changed,
   } finally {
     rmSync(directory, { recursive: true })
   }
+})
+
+test("the gaps after which a delivery comes again are the document's", async () => {
+  const page = await Bun.file("docs/webhooks.md").text()
+  const [, gaps = ""] = /comes again after (.*?) hours\./.exec(page) ?? []
+  const units: Readonly<Record<string, number>> = { s: 1_000, min: 60_000 }
+  const told = [...gaps.matchAll(/(\d+)(?: (s|min)\b)?/g)].map(
+    ([, count, unit = ""]) => Number(count) * (units[unit] ?? 3_600_000),
+  )
+  expect(told).toEqual([...RETRY_DELAYS_MS])
 })
