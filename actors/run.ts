@@ -8,7 +8,7 @@
 import { Budget, type BudgetPorts } from "./key-limits.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { HoldOutcome, HoldRequest, LeaseNews } from "./lease.ts"
-import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
+import { type Micro, micro, minus, notNegative, zero } from "./money/micro.ts"
 import { unreachable } from "./unreachable.ts"
 
 /** A run as it is in durable state. */
@@ -230,7 +230,7 @@ export class Run implements Behaviour<RunCommand> {
     if (purse === undefined) return reply(zero)
     if (this.#held.delete(requestId) || actual === zero) return reply(purse.settle(requestId, actual).charge)
     // Who held for it crashed. It may cost what is left; where that cannot be found out nobody answers.
-    purse.hold({ requestId, least: zero, target: actual }, (outcome) => {
+    purse.hold({ requestId, least: micro(1n), target: actual }, (outcome) => {
       if (outcome !== "unavailable") reply(purse.settle(requestId, actual).charge)
     })
   }

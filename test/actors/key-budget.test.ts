@@ -2,7 +2,7 @@ import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Key } from "../../actors/key.ts"
 import type { ReserveReply } from "../../actors/key-record.ts"
-import { micro, zero } from "../../actors/money/micro.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Budget } from "../../actors/key-limits.ts"
 import { calendarAt, type RunningPeriods } from "../../actors/period.ts"
 import { whole } from "../../actors/lease.ts"
@@ -194,6 +194,12 @@ describe("a key's budget", () => {
     expect(told).toEqual([])
     behaviour.receive({ type: "budget", budget: asked!, news: { type: "not-grown" } })
     expect(told).toEqual([{ kind: "unavailable" }])
+    // Nor is it known what a call may cost that a crashed actor held for.
+    const charges: Micro[] = []
+    const usage = { requestId: "b", tokens: 0, actual: micro(1n), starts }
+    behaviour.receive({ type: "settle", usage, reply: (charge) => charges.push(charge) })
+    behaviour.receive({ type: "budget", budget: asked!, news: { type: "not-grown" } })
+    expect(charges).toEqual([])
   })
 
   test("that was removed and set again in its period still knows what calls under way hold", () => {

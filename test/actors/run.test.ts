@@ -87,3 +87,20 @@ test("a call that makes the run is not told that there is none, and neither is w
   found(record)
   expect(asked.slice(2)).toEqual([["entered"], ["entered"]])
 })
+
+test("a call that a crashed actor held for costs what is left, and nobody answers where that cannot be found out", () => {
+  const { record, run } = world(true)
+  const settle = (requestId: string, actual: bigint) => {
+    const replies: Micro[] = []
+    run.receive({ type: "settle", requestId, actual: micro(actual), reply: (charge) => replies.push(charge) })
+    return replies
+  }
+  const lease = { granted: record.budget, returned: zero, settled: zero, version: 1 }
+  const unknown = settle("a", 4n)
+  run.receive({ type: "lease", news: { type: "not-grown" } })
+  expect(unknown).toEqual([])
+  const known = settle("b", 4n)
+  run.receive({ type: "lease", news: { type: "grown", lease, more: false } })
+  expect([unknown, known]).toEqual([[], [micro(4n)]])
+  expect([settle("c", 20n), settle("d", 1n)]).toEqual([[micro(6n)], [zero]])
+})
