@@ -65,17 +65,20 @@ export interface ReconcileTerms {
 /** The command's exit code: 1 when something differs. Throws when it could not be done. */
 export async function reconcileBooks(config: Config, { json, print, full, progress }: ReconcileTerms): Promise<0 | 1> {
   const { servers, database, close } = await openExisting(config)
-  // Gateways hear of a credit by the database's own notice.
-  const payments = openPayments(config, database, besideGateways(database))
-  const accounts = accountStore(database)
-  const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
-  const parts = reconcileParts({ config, servers, database, payments, freeze })
-  const done = await reconcile(parts, await parts.store.begin(), {
-    signal: new AbortController().signal,
-    full,
-    progress,
-  })
-  await close()
-  print(json ? reportJson(done) : reportText(done))
-  return differencesIn(done.findings) === 0 ? 0 : 1
+  try {
+    // Gateways hear of a credit by the database's own notice.
+    const payments = openPayments(config, database, besideGateways(database))
+    const accounts = accountStore(database)
+    const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
+    const parts = reconcileParts({ config, servers, database, payments, freeze })
+    const done = await reconcile(parts, await parts.store.begin(), {
+      signal: new AbortController().signal,
+      full,
+      progress,
+    })
+    print(json ? reportJson(done) : reportText(done))
+    return differencesIn(done.findings) === 0 ? 0 : 1
+  } finally {
+    await close()
+  }
 }
