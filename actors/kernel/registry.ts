@@ -100,6 +100,11 @@ export class Registry<Command> {
     for (const actor of this.#actors.values()) actor.tell(command)
   }
 
+  /** Of all actors that are there. */
+  get ids(): string[] {
+    return [...this.#actors.keys()]
+  }
+
   metrics(): RegistryMetrics {
     let depth = 0
     let deepest = 0

@@ -176,14 +176,15 @@ export function tellShare(actors: Actors, share: Share): void {
   actors.models.share(share)
 }
 
-/** Some notices were missed: anything may have changed. */
-export function hearAll(actors: Actors): void {
-  actors.keys.allChanged()
+/** Some notices were missed: anything may have changed. Resolves once what is so of keys is in force, or after two seconds. */
+export function hearAll(actors: Actors): Promise<unknown> {
+  const read = actors.keys.inForce()
   actors.keys.allFreed()
   actors.runs.allChanged()
   actors.runs.allFreed()
   actors.accounts.allFreed()
   actors.breakers.allChanged()
+  return read
 }
 
 /** From now on this process keeps only what its calls under way hold. */

@@ -178,9 +178,9 @@ export class Gateway {
   }
 
   /** Some of what others said was missed. */
-  hearAll(): void {
-    hearAll(this.ports.actors)
+  hearAll(): Promise<unknown> {
     void this.#shares.look()
+    return hearAll(this.ports.actors)
   }
 
   /** From now on its share is that of one among those that take calls. */

@@ -121,16 +121,13 @@ export class KeyActors extends LeasingActors {
   changed(keyHash: string): void {
     this.#registry.tellIfActive(keyHash, { type: "changed" })
   }
-  allChanged(): void {
-    this.#registry.tellAll({ type: "changed" })
-  }
 
   /**
-   * Whether what was committed of these keys is in force in this process: each actor that is there has read its key again,
-   * and one that starts later reads it anyway. Calls that came before stay. Told and not asked, because an ask that is late
-   * is never handled: an actor that could not read in time goes on trying.
+   * Whether what was committed of these keys, or of all that have an actor, is in force in this process: each actor that is there has
+   * read its key again, and one that starts later reads it anyway. Calls that came before stay. Told and not asked, because an ask
+   * that is late is never handled: an actor that could not read in time goes on trying.
    */
-  async inForce(keyHashes: readonly string[]): Promise<boolean> {
+  async inForce(keyHashes: readonly string[] = this.#registry.ids): Promise<boolean> {
     const read = keyHashes.map((id) => {
       const { promise, resolve } = Promise.withResolvers<void>()
       if (!this.#registry.tellIfActive(id, { type: "changed", reply: () => resolve() })) resolve()

@@ -153,6 +153,42 @@ export async function openGateway(
   }
 }
 
+/** As long as a change may take to be in force in every process (decisions §13.8). */
+const STOOD_STILL_MS = 1_000
+const LOOK_MS = 250
+
+export interface Standstills {
+  /** What a request waits for before it is answered; undefined when there is nothing. */
+  readonly caughtUp: () => Promise<void> | undefined
+  readonly stop: () => void
+}
+
+/**
+ * A process that stood still, as on a machine that slept, finds the requests of that time in its sockets, and behind them what other
+ * processes have changed. It reads that before it answers any: a key that was revoked meanwhile must not pay, and a price that has
+ * begun must hold. Where the database does not answer in time, it goes on with what it knew. `readAnew` never rejects.
+ */
+export function watchForStandstills(readAnew: () => Promise<unknown>): Standstills {
+  let seenAt = systemClock.monotonic()
+  let reading: Promise<void> | undefined
+  let readings = 0
+  const read = async () => {
+    const own = ++readings
+    await readAnew()
+    if (own === readings) reading = undefined
+  }
+  const look = () => {
+    const now = systemClock.monotonic()
+    const stoodStill = now - seenAt >= STOOD_STILL_MS
+    seenAt = now
+    if (stoodStill) reading = read()
+    return reading
+  }
+  const timer = setInterval(() => void look(), LOOK_MS)
+  timer.unref()
+  return { caughtUp: look, stop: () => clearInterval(timer) }
+}
+
 function limitsOf(config: Config): GatewayParts["limits"] {
   const memory = Math.floor(memoryBytes() / workersOf(config))
   return {

@@ -30,7 +30,7 @@ import { PageOrigins } from "../accounts/keys.ts"
 import { pageOriginStore } from "../store/live-keys.ts"
 import type { RedisCounts } from "../redis/counts.ts"
 import { openAccounts, type People } from "./accounts.ts"
-import { openGateway, type ServerOptions } from "./gateway.ts"
+import { openGateway, type ServerOptions, type Standstills, watchForStandstills } from "./gateway.ts"
 
 export interface Parts extends People {
   readonly pageOrigins: PageOrigins
@@ -53,6 +53,8 @@ export interface Parts extends People {
   readonly metrics: Metrics
   readonly descriptors: Descriptors
   readonly refreshCatalogue: () => Promise<void>
+  /** Undefined where there is no other process. */
+  readonly standstills: Standstills | undefined
   /** Called after the last call has ended. */
   close(): Promise<void>
 }
@@ -122,7 +124,10 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
   const { actors, bodies, deduplication, inFlight } = gateway.ports
   const refreshCatalogue = catalogueReader(database, gateway, stored, () => events.catalogueChanged())
   const pageOrigins = new PageOrigins(pageOriginStore(database))
-  const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue, pageOrigins })
+  // Whoever reads the catalogue again and again logs that it could not.
+  const readAnew = () => Promise.all([gateway.hearAll(), refreshCatalogue().catch(() => {})])
+  const notices = await hearNotices(config, store, { gateway, events, refreshCatalogue, readAnew, pageOrigins })
+  const standstills = notices && watchForStandstills(readAnew)
   const accountChanged = (accountId: string) => {
     events.accountChanged(accountId)
     // The embedded database has no other process to notify.
@@ -206,8 +211,10 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
     metrics,
     descriptors,
     refreshCatalogue,
+    standstills,
     pageOrigins,
     async close() {
+      standstills?.stop()
       metrics.stop()
       await stopGateway()
       await refusedCalls
@@ -252,8 +259,11 @@ async function hearNotices(
     gateway,
     events,
     refreshCatalogue,
+    readAnew,
     pageOrigins,
-  }: Pick<Parts, "gateway" | "events" | "refreshCatalogue" | "pageOrigins">,
+  }: Pick<Parts, "gateway" | "events" | "refreshCatalogue" | "pageOrigins"> & {
+    readonly readAnew: () => Promise<unknown>
+  },
 ): Promise<Notices | undefined> {
   if (url === undefined) return undefined
   return await Notices.listen({
@@ -269,7 +279,7 @@ async function hearNotices(
       else gateway.hear(notice)
     },
     missed: () => {
-      gateway.hearAll()
+      void readAnew()
       pageOrigins.refresh().catch(() => {})
     },
   })

@@ -96,7 +96,11 @@ async function serving(parts: Parts): Promise<Server> {
     pages: parts.pageOrigins,
   }
   const listening = { ...parts, ...edge }
-  const handle = edgeHandler(app, edge)
+  const answer = edgeHandler(app, edge)
+  const handle: typeof answer = (...asked) => {
+    const caughtUp = parts.standstills?.caughtUp()
+    return caughtUp === undefined ? answer(...asked) : caughtUp.then(() => answer(...asked))
+  }
   const server = bound("PORT", config, () => listen({ ...listening, handle, handingOver: () => handingOver }))
   parts.listens.port = server.port ?? config.PORT
   const readiness = readinessOf(parts)

@@ -106,15 +106,52 @@ test.skipIf(!onPostgres)(
   },
 )
 
-const status = async (gateway: ChildGateway, { key }: Customer): Promise<number> => {
+test.skipIf(!onPostgres)(
+  "a frozen process that goes on reads first what was changed meanwhile: a revoked key is refused, and a price that has begun holds",
+  async () => {
+    const frozen = await start()
+    const near = await start()
+    const revoked = await near.customer(CREDIT_RP)
+    const other = await near.customer(CREDIT_RP)
+    for (const customer of [revoked, other]) expect(await status(frozen, customer)).toBe(200)
+    await freeze(frozen)
+    const since = performance.now()
+    const headers = { Authorization: `Bearer ${revoked.token}` }
+    const revoking = await fetch(`${near.url}/keys/${revoked.keyId}/revoke`, { method: "POST", headers })
+    expect(revoking.status).toBe(200)
+    await house.books(
+      (
+        sql,
+      ) => sql`insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+        values ('quick', 0, 25000000, 0, 0, now())`,
+    )
+    while ((await ask(near, other)).headers.get("x-cost-rp") !== "500") await Bun.sleep(100)
+    const late = [...Array.from({ length: 5 }, () => ask(frozen, revoked)), ask(frozen, other)]
+    // A second is what a change may take to be in force everywhere.
+    await Bun.sleep(Math.max(300, 1_500 - (performance.now() - since)))
+    frozen.signal("SIGCONT")
+    const told = await Promise.all(late)
+    expect(told.map((response) => response.headers.get("x-error-code") ?? response.headers.get("x-cost-rp"))).toEqual([
+      ...Array.from({ length: 5 }, () => "auth.api_key_revoked"),
+      "500",
+    ])
+    expect([await frozen.stop(), await near.stop()]).toEqual([0, 0])
+    await house.books(reconcile)
+  },
+)
+
+const ask = async (gateway: ChildGateway, { key }: Customer): Promise<Response> => {
   const response = await fetch(`${gateway.url}/v1/chat/completions`, {
     method: "POST",
     headers: { Authorization: `Bearer ${key}` },
     body: JSON.stringify({ model: "quick", max_tokens: 20, messages: hello }),
   })
   await response.text()
-  return response.status
+  return response
 }
+
+const status = async (gateway: ChildGateway, customer: Customer): Promise<number> =>
+  (await ask(gateway, customer)).status
 
 async function gauge(own: string, name: string): Promise<number[]> {
   const text = await (await fetch(`${own}/metrics`)).text()

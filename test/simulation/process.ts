@@ -237,7 +237,7 @@ export class SimulatedProcess {
     this.deaf = true
     this.clock.after(forMs, () => {
       this.deaf = false
-      this.gateway?.hearAll()
+      void this.gateway?.hearAll()
     })
   }
 
