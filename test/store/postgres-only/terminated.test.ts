@@ -87,3 +87,22 @@ test("times and bytes are read right from a server that writes them in another f
   expect(row?.at).toEqual(new Date("2026-11-05T03:04:05Z"))
   expect(row && Buffer.from(row.bytes).toString("hex")).toBe("00616200ff5c")
 })
+
+test("a server that ends sessions in which nothing is asked ends none of ours, and reads our texts as they are", async () => {
+  const name = new URL(target.url).pathname.slice(1)
+  const other = ["idle_session_timeout = 300", "standard_conforming_strings = off"]
+  for (const setting of other) await target.sql.unsafe(`alter database "${name}" set ${setting}`)
+  const db = openDatabase({ url: target.url, connections: 1 })
+  const ask = () =>
+    db.run(
+      (sql) => sql<{ session: number; found: string }[]>`
+        select pg_backend_pid() as session, substring('at 17' from '\\d+') as found`,
+    )
+  const before = await ask()
+  await Bun.sleep(1_000)
+  const after = await ask()
+  await db.close()
+  await target.sql.unsafe(`alter database "${name}" reset all`)
+  expect(after).toEqual(before)
+  expect(before[0]?.found).toBe("17")
+})
