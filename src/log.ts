@@ -103,20 +103,31 @@ export interface OutputLog {
   readonly drained: () => Promise<void>
 }
 
+/** What waits for a reader that takes nothing, in characters. */
+const MAX_UNREAD_CHARACTERS = 16 * 1024 * 1024
+
 /**
  * A log on standard output. Nothing is lost when the process exits or dies of an error. What cannot be written, as on a full disk or
- * where the reader is gone, is lost: once it is told on standard error, and in the log when that can be written again.
+ * where the reader is gone, is lost: once it is told on standard error, and in the log when that can be written again. So is what
+ * comes while a reader stands still and much waits for it, which would take all memory in the end.
  */
 export function logToStandardOutput(least: Level): OutputLog {
   let taken = Promise.resolve()
   let failed = 0
+  let unread = 0
   const pass = (text: string) => {
+    if (unread >= MAX_UNREAD_CHARACTERS) {
+      failed++
+      return
+    }
+    unread += text.length
     const { promise, resolve } = Promise.withResolvers<void>()
     taken = promise
     const afterFailure = failed
     // The line before may have been cut off.
     process.stdout.write(afterFailure > 0 ? `\n${text}` : text, (error) => {
       resolve()
+      unread -= text.length
       if (error || afterFailure === 0 || failed === 0) return
       failed = 0
       log.warn("log was not written", { times: afterFailure })

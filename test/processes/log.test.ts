@@ -61,3 +61,26 @@ test.skipIf(!existsSync("/dev/full"))(
     }
   },
 )
+
+test("a reader that stands still costs no more than its share of memory, and is told of what is missing", async () => {
+  const source = `
+    const { logToStandardOutput } = await import(${JSON.stringify(join(import.meta.dir, "../../src/log.ts"))})
+    const { log, drained } = logToStandardOutput("info")
+    const text = "x".repeat(1_000)
+    // By the turn, as calls are logged: what waits is no single write.
+    for (let turn = 0; turn < 400; turn++) {
+      for (let n = 0; n < 100; n++) log.info("line", { text })
+      await Bun.sleep(0)
+    }
+    await drained()
+    log.info("afterwards")
+    await drained()
+    process.exit(0)`
+  const command = `"$0" -e "$1" | { sleep 3; cat; }`
+  const child = Bun.spawn(["sh", "-c", command, process.execPath, source], { stdout: "pipe", stderr: "ignore" })
+  const lines = (await new Response(child.stdout).text()).split("\n").filter((line) => line !== "")
+  const events = lines.map((line) => (JSON.parse(line) as { readonly event: string }).event)
+  // 16 MiB and one write, of the 40 MB.
+  expect(events.filter((event) => event === "line").length).toBeWithin(10_000, 20_000)
+  expect(events.slice(-2).sort()).toEqual(["afterwards", "log was not written"])
+}, 20_000)
