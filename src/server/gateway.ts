@@ -3,7 +3,7 @@ import type { PasswordCost } from "../accounts/fields.ts"
 import { availableParallelism, totalmem } from "node:os"
 import { join } from "node:path"
 import type { Runtime } from "../../actors/kernel/actor.ts"
-import { systemClock } from "../../actors/kernel/clock.ts"
+import { sleep, systemClock } from "../../actors/kernel/clock.ts"
 import { InlineScheduler } from "../../actors/kernel/turns.ts"
 import { LargeBodies } from "../bodies/bodies.ts"
 import { BodyWorkers } from "../bodies/workers.ts"
@@ -156,6 +156,7 @@ export async function openGateway(
 /** As long as a change may take to be in force in every process (decisions §13.8). */
 const STOOD_STILL_MS = 1_000
 const LOOK_MS = 250
+const CATCH_UP_MS = 2_000
 
 export interface Standstills {
   /** What a request waits for before it is answered; undefined when there is nothing. */
@@ -166,7 +167,7 @@ export interface Standstills {
 /**
  * A process that stood still, as on a machine that slept, finds the requests of that time in its sockets, and behind them what other
  * processes have changed. It reads that before it answers any: a key that was revoked meanwhile must not pay, and a price that has
- * begun must hold. Where the database does not answer in time, it goes on with what it knew. `readAnew` never rejects.
+ * begun must hold. Where the database does not answer within two seconds, it goes on with what it knew. `readAnew` never rejects.
  */
 export function watchForStandstills(readAnew: () => Promise<unknown>): Standstills {
   let seenAt = systemClock.monotonic()
@@ -174,7 +175,7 @@ export function watchForStandstills(readAnew: () => Promise<unknown>): Standstil
   let readings = 0
   const read = async () => {
     const own = ++readings
-    await readAnew()
+    await Promise.race([readAnew(), sleep(systemClock, CATCH_UP_MS)])
     if (own === readings) reading = undefined
   }
   const look = () => {
