@@ -10,7 +10,7 @@ import { type Account, accountQuery, secondFactorQuery } from "./api/queries.ts"
 import { LegalLinks, addFonts, applyTheme, Logo, LanguageSwitch, PreferredLanguage } from "./shell/appearance.tsx"
 import { ButtonLink } from "./components/button.tsx"
 import { Cover } from "./components/dialog.tsx"
-import { EmptyState, ErrorState, Skeleton, ToastProvider, useCode } from "./components/feedback.tsx"
+import { EmptyState, ErrorState, Notice, Skeleton, ToastProvider, useCode } from "./components/feedback.tsx"
 import { TimeZoneContext, useTimeZone, useLanguage } from "./i18n/language.tsx"
 import { type DashboardPage, pages } from "./pages.tsx"
 import { CrashBoundary } from "./shell/notices.tsx"
@@ -275,6 +275,8 @@ function BareFrame({ main, children }: BareFrameProps) {
         </nav>
       </header>
       <main ref={main} tabIndex={-1}>
+        {/* Over http, but on one's own machine, a browser does not keep the session's cookie. */}
+        {!isSecureContext && <Notice tone="bad">{text.insecure}</Notice>}
         {children}
       </main>
       <footer className="bare-foot">

@@ -94,6 +94,21 @@ test("a short password is refused beside its field, before anything is sent", as
   expect(sent).not.toContain("POST /auth/sign-up")
 })
 
+test("over http from elsewhere it is told before anything is typed that nobody stays signed in", async () => {
+  for (const [isSecure, path] of [
+    [false, "/sign-in"],
+    [false, "/sign-up"],
+    [true, "/sign-in"],
+  ] as const) {
+    await using visit = await world.visit({ language: "en", size: "narrow" })
+    // As a browser has it at the address of another machine.
+    await visit.page.addInitScript((value) => Object.defineProperty(globalThis, "isSecureContext", { value }), isSecure)
+    await visit.open(path)
+    expect(await visit.page.getByText("This page was opened over http").count()).toBe(isSecure ? 0 : 1)
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
 test("a taken address and a wrong password are told as what they are", async () => {
   await using visit = await world.visit()
   const email = newEmail()

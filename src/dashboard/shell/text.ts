@@ -25,6 +25,8 @@ export const useShellText = texts({
     apiReference: "Referensi API",
     signIn: "Masuk",
     signUp: "Daftar",
+    insecure:
+      "Halaman ini dibuka lewat http, tanpa enkripsi: peramban tidak menyimpan sesinya, jadi Anda tidak akan tetap masuk. Buka lewat https.",
     signOut: "Keluar",
     notSignedOut: "Gagal keluar: Anda mungkin masih masuk. Coba lagi.",
     notFound: "Halaman tidak ditemukan",
@@ -83,6 +85,8 @@ export const useShellText = texts({
     apiReference: "API reference",
     signIn: "Sign in",
     signUp: "Sign up",
+    insecure:
+      "This page was opened over http, without encryption: the browser does not keep the session, so you will not stay signed in. Open it over https.",
     signOut: "Sign out",
     notSignedOut: "Signing out has failed: you may still be signed in. Try again.",
     notFound: "Page not found",
