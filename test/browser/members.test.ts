@@ -52,6 +52,25 @@ test.each(everyLook)("members and invitations are accessible and fit, also at 32
   }
 })
 
+test("why an invitation was not sent again is told until the next press, whose answer stands alone", async () => {
+  const owner = await named("pemilik@example.com")
+  for (const name of ["satu", "dua"]) await invite(owner, `${name}@example.com`, "viewer")
+  await using visit = await world.visit({ person: owner, language: "en" })
+  const { page } = visit
+  const json = { error: "No.", code: "rate_limit.mail", type: "mail", request_id: "req_1", retryable: true }
+  await page.route("**/send-again", (route) => route.fulfill({ status: 429, json }))
+  await visit.open("/settings")
+  const again = page.getByRole("button", { name: "Send again to satu@example.com" })
+  const refusal = page.getByRole("alert").filter({ hasText: "rate_limit.mail" })
+  await again.click()
+  await refusal.waitFor()
+  await page.getByRole("button", { name: "Take back the invitation of dua@example.com" }).click()
+  await page.getByText("dua@example.com", { exact: true }).waitFor({ state: "detached" })
+  expect(await refusal.count()).toBe(0)
+  await again.click()
+  await refusal.waitFor()
+})
+
 test("an owner invites, hands the link over, and the invited person accepts and works on the account", async () => {
   const owner = await named("owner@example.com", 30_000)
   const person = await named("colleague@example.com")

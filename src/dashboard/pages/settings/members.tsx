@@ -203,7 +203,10 @@ function InvitationTable({ invitations, onLink }: InvitationTableProps) {
             size="small"
             aria-label={text.againTo(each.email)}
             busy={again.isPending && again.variables.id === each.id}
-            onClick={() => again.mutate(each)}
+            onClick={() => {
+              takeBack.reset()
+              again.mutate(each)
+            }}
           >
             {text.again}
           </Button>
@@ -211,7 +214,10 @@ function InvitationTable({ invitations, onLink }: InvitationTableProps) {
             size="small"
             aria-label={text.takeBackFrom(each.email)}
             busy={takeBack.isPending && takeBack.variables.id === each.id}
-            onClick={() => takeBack.mutate(each)}
+            onClick={() => {
+              again.reset()
+              takeBack.mutate(each)
+            }}
           >
             {text.takeBack}
           </Button>
