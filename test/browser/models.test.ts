@@ -71,6 +71,24 @@ test("search, filters and order show what they say", async () => {
   await visit.page.getByText("1 of 3 models").waitFor()
 })
 
+test.each([
+  ["id", "Token masukan", "20.000", "20,000"],
+  ["en", "Input tokens", "20,000", "20.000"],
+] as const)("in %s the calculator takes thousands as they are written there", async (language, label, typed, wrong) => {
+  await using visit = await world.visit({ language })
+  await visit.open("/models")
+  await visit.page.getByRole("table").getByRole("button").first().click()
+  const drawer = visit.page.getByRole("dialog")
+  const field = drawer.getByLabel(label, { exact: true })
+  await field.fill("20000")
+  const costs = await drawer.locator("output").innerText()
+  await field.fill("2")
+  await field.fill(typed)
+  expect(await drawer.locator("output").innerText()).toBe(costs)
+  await field.fill(wrong)
+  expect(await field.getAttribute("aria-invalid")).toBe("true")
+})
+
 test("the calculator reckons as calls are charged", async () => {
   await using visit = await world.visit()
   await visit.open("/models")

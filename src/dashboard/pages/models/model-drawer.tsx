@@ -7,7 +7,8 @@ import { Drawer } from "../../components/dialog.tsx"
 import { TextField } from "../../components/form.tsx"
 import { Facts } from "../../components/layout.tsx"
 import { formatName, Money, Tag } from "../../components/values.tsx"
-import { useFormat, texts } from "../../i18n/language.tsx"
+import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
+import { parseWhole } from "../../i18n/figures.ts"
 import { Difference, useOwnDifference, usePriceChangesText } from "../../shell/notices.tsx"
 import { useSession } from "../../shell/session.tsx"
 import { costOf, MONTH_DAYS, perMillion, type RateName, rateNames } from "./choose.ts"
@@ -100,20 +101,18 @@ function NextPrice({ model, names }: { readonly model: CatalogueModel; readonly 
   )
 }
 
-/** A whole number of at most nine digits, else undefined. */
-const whole = (text: string): number | undefined => (/^\d{1,9}$/.test(text.trim()) ? Number(text) : undefined)
-
 /** The cost of calls of a certain size at the current price. */
 function Calculator({ model }: { readonly model: CatalogueModel }) {
   const text = useModelsText()
+  const { language } = useLanguage()
   const [input, setInput] = useState("2000")
   const [cached, setCached] = useState("0")
   const [output, setOutput] = useState("500")
   const [calls, setCalls] = useState("100")
-  const inputTokens = whole(input)
-  const cachedTokens = whole(cached)
-  const outputTokens = whole(output)
-  const callsPerDay = whole(calls)
+  const inputTokens = parseWhole(input, language)
+  const cachedTokens = parseWhole(cached, language)
+  const outputTokens = parseWhole(output, language)
+  const callsPerDay = parseWhole(calls, language)
   const wrong = (value: number | undefined) => (value === undefined ? text.wholeNumber : undefined)
   const tooMuch = (cachedTokens ?? 0) > (inputTokens ?? Infinity) ? text.tooMuchCached : undefined
   const valid =
