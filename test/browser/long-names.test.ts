@@ -60,6 +60,27 @@ test("no balance of a hundred million is cut off, however wide the window is", a
   }
 })
 
+test("in half of a window no column of a table is out of reach", async () => {
+  await using visit = await world.visit({ person: owner, language: "id" })
+  const { page } = visit
+  for (const path of ["/", "/usage", "/keys", "/wallet/statement", "/models", "/settings"]) {
+    await page.setViewportSize({ width: 820, height: 800 })
+    await visit.open(path)
+    const outOfReach = await page.locator("table.data-table:visible").evaluateAll((tables) =>
+      tables.flatMap((table) => {
+        const card = table.closest(".card")
+        const isWithin = (table.getBoundingClientRect().right ?? 0) <= (card?.getBoundingClientRect().right ?? 0)
+        let around = table.parentElement
+        while (around !== null && around !== card && getComputedStyle(around).overflowX !== "auto")
+          around = around.parentElement
+        return isWithin || around !== card ? [] : [table.querySelector("caption")?.textContent]
+      }),
+    )
+    expect([path, outOfReach]).toEqual([path, []])
+    await visit.expectNoSidewaysScroll()
+  }
+})
+
 test("in a list on a phone, what a call cost is not pushed out by the model's name", async () => {
   await using visit = await world.visit({ person: owner, size: "narrow", language: "id" })
   await visit.open("/")

@@ -64,21 +64,23 @@ export function DataTable<Row>(props: DataTableProps<Row>) {
   return (
     <>
       {/* The roles are explicit because the layout of the cards on a phone removes the elements' own. */}
-      <table className="data-table" role="table">
-        <caption className="visually-hidden">{caption}</caption>
-        <thead role="rowgroup">
-          <tr role="row">
-            {columns.map((column) => (
-              <HeadCell key={column.id} column={column} {...props} />
+      <div className="data-table-room">
+        <table className="data-table" role="table">
+          <caption className="visually-hidden">{caption}</caption>
+          <thead role="rowgroup">
+            <tr role="row">
+              {columns.map((column) => (
+                <HeadCell key={column.id} column={column} {...props} />
+              ))}
+            </tr>
+          </thead>
+          <tbody role="rowgroup">
+            {rows.map((row) => (
+              <BodyRow key={rowKey(row)} row={row} {...props} />
             ))}
-          </tr>
-        </thead>
-        <tbody role="rowgroup">
-          {rows.map((row) => (
-            <BodyRow key={rowKey(row)} row={row} {...props} />
-          ))}
-        </tbody>
-      </table>
+          </tbody>
+        </table>
+      </div>
       {error ? <ErrorState error={error} {...(retry && { retry })} /> : null}
       {more?.error ? <ErrorState error={more.error} /> : null}
       {more !== undefined && (
