@@ -81,6 +81,14 @@ test("in half of a window no column of a table is out of reach", async () => {
   }
 })
 
+test("in half of a window what a large top-up costs stays on the page", async () => {
+  await using visit = await world.visit({ person: owner, language: "id" })
+  await visit.page.setViewportSize({ width: 800, height: 800 })
+  await visit.open("/wallet?amount=100000000")
+  await visit.page.getByRole("button", { name: "Bayar Rp\u00A0100.000.000 dengan QRIS" }).waitFor()
+  await visit.expectNoSidewaysScroll()
+})
+
 test("in a list on a phone, what a call cost is not pushed out by the model's name", async () => {
   await using visit = await world.visit({ person: owner, size: "narrow", language: "id" })
   await visit.open("/")
