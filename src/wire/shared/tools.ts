@@ -255,10 +255,9 @@ export class CallReader {
   /** The answer is over, and this is asked once: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
   close(): ModelEvent[] {
     const events: ModelEvent[] = []
-    for (const call of this.#calls.all) {
-      const { index } = call
+    for (const { index, custom, waiting, toldArguments } of this.#calls.all) {
       if (index === undefined) continue
-      const last = call.custom ? freeText(call.waiting) : call.toldArguments ? "" : "{}"
+      const last = custom ? freeText(waiting) : toldArguments ? "" : "{}"
       if (last !== "") events.push({ type: "tool-call-delta", index, arguments: last })
     }
     return events
