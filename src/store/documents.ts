@@ -27,6 +27,8 @@ export interface DocumentStore {
   find(name: DocumentName): Promise<IssuedDocument | undefined>
   /** With this content and the next number, unless it was issued before: then as it was. */
   issue(name: DocumentName, content: object): Promise<IssuedDocument>
+  /** The zone by which the account's first numbered statement has its month; undefined where there is none. */
+  statementZone(accountId: string): Promise<string | undefined>
   /** The names of an account's keys, those that are revoked too. */
   keyNames(accountId: string): Promise<ReadonlyMap<string, string>>
 }
@@ -59,6 +61,16 @@ export const documentStore = (database: Database): DocumentStore => ({
     )
     if (row === undefined) throw new Error("a document was not issued")
     return toDocument(row)
+  },
+
+  async statementZone(accountId) {
+    const [row] = await database.run(
+      (sql) => sql<{ zone: string | null }[]>`
+        select content ->> 'time_zone' as zone from documents
+        where account_id = ${accountId} and kind = 'statement' order by issued_at limit 1`,
+      once,
+    )
+    return row?.zone ?? undefined
   },
 
   async keyNames(accountId) {

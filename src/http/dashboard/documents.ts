@@ -91,14 +91,14 @@ export const documentsController = (deps: DocumentsDeps) => {
     })
   }
 
-  const frame = async (session: Session): Promise<DocumentFrame | Failure> => {
+  const frame = async (session: Session, timeZone?: string): Promise<DocumentFrame | Failure> => {
     const account = await deps.accounts.account(session)
     return account instanceof Failure
       ? account
       : {
           format: 1,
           language: account.language,
-          time_zone: account.timeZone,
+          time_zone: timeZone ?? account.timeZone,
           seller: seller?.party ?? null,
           buyer: buyerOf(account),
         }
@@ -184,10 +184,12 @@ export const documentsController = (deps: DocumentsDeps) => {
         },
         async ({ session, query: { month } }) =>
           await send(session, "statement", month, async () => {
-            const found = await statement(deps, session, month)
+            // By another zone a month would not begin where the one before it ended.
+            const timeZone = (await documents.statementZone(session.accountId)) ?? session.timeZone
+            const found = await statement(deps, { ...session, timeZone }, month)
             if (found instanceof Failure) return found
             if (found.month < found.first_month || Date.parse(found.from) > now()) return notThere()
-            const [framed, names] = await Promise.all([frame(session), documents.keyNames(session.accountId)])
+            const [framed, names] = await Promise.all([frame(session, timeZone), documents.keyNames(session.accountId)])
             if (framed instanceof Failure) return framed
             const content = { ...framed, ...statementOf(found, names) }
             return { content, isFinal: Date.parse(found.to) + SETTLED_MS <= now() }

@@ -244,6 +244,30 @@ describe("a statement", () => {
     expect((await pdf(path, other.token)).name).not.toBe(first.name)
   })
 
+  test("begins with what the one before it ended with, also where the account has another time zone by then", async () => {
+    const person = await world.signUp()
+    await longKnown(person.id)
+    const before = Temporal.PlainYearMonth.from(closed).subtract({ months: 1 }).toString()
+    await moved(person.id, `${before}-15T03:00:00Z`, 20_000 * RP, "top_up")
+    // Of this month in Jakarta, and of the one before in UTC.
+    await called(person.id, new Date(Date.parse(`${closed}-01T00:00:00+07:00`) + 3_600_000).toISOString(), 8 * RP)
+    const ofMonth = async (month: string) => {
+      const { name } = await pdf(`/account/statement.pdf?month=${month}`, person.token)
+      const [row] = await world.sql<{ content: { opening_rp: number; closing_rp: number; time_zone: string } }[]>`
+        select content from documents where number = ${name}`
+      return row?.content
+    }
+    const first = await ofMonth(before)
+    const zone = await fetch(new URL("/account", world.origin), {
+      method: "PATCH",
+      headers: { authorization: `Bearer ${person.token}`, "content-type": "application/json" },
+      body: JSON.stringify({ time_zone: "UTC" }),
+    })
+    expect(zone.status).toBe(200)
+    const second = await ofMonth(closed)
+    expect(second).toMatchObject({ opening_rp: first?.closing_rp ?? 0, closing_rp: 19_992, time_zone: "Asia/Jakarta" })
+  })
+
   test("of a month that is not closed is a draft, and there is none of before and after", async () => {
     const person = await world.signUp()
     const now = Temporal.Now.plainDateISO("Asia/Jakarta").toPlainYearMonth()
