@@ -96,6 +96,14 @@ test("what is copied is in the clipboard, and said", async () => {
   expect(await visit.page.evaluate(() => navigator.clipboard.readText())).toBe("echo one")
 })
 
+test("what cannot be copied, as over http from elsewhere, is said", async () => {
+  await using visit = await openGallery({})
+  // As a browser has it there.
+  await visit.page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }))
+  await visit.page.getByRole("button", { name: "Copy Terminal" }).click()
+  await visit.page.getByRole("status").filter({ hasText: "Could not copy" }).waitFor({ state: "attached" })
+})
+
 test("a table is sorted by its heads, and says so", async () => {
   await using visit = await openGallery({})
   const head = visit.page.getByRole("columnheader", { name: "Cost" })

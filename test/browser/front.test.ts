@@ -132,6 +132,17 @@ test("the calculator follows what is typed, and the example can be copied", asyn
   expect(copied).not.toContain("Salin")
 })
 
+test("over http from elsewhere, where nothing can be copied, it is not offered", async () => {
+  await using visit = await world.visit({ language: "id" })
+  // As a browser has it at the address of another machine.
+  await visit.page.addInitScript(() => Object.defineProperty(globalThis, "isSecureContext", { value: false }))
+  await go(visit, "/")
+  await visit.page.getByLabel("Panggilan per hari").fill("7")
+  const row = visit.page.getByRole("row", { name: /gpt-oss-20b/ })
+  await row.getByText(formatRupiah((2_000n * 1_176n + 500n * 5_040n) * 210n, "id", "whole")).waitFor()
+  expect(await visit.page.getByRole("button", { name: "Salin" }).count()).toBe(0)
+})
+
 test.each([
   ["id", "Token masukan per panggilan", "20.000", "20,000"],
   ["en", "Input tokens a call", "20,000", "20.000"],

@@ -48,10 +48,22 @@ describe("the address", () => {
     expect(written.toString()).toBe("show=calls&status=ok")
   })
 
-  test.each(["days=0", "days=x", "days=9999", "from=2026-11-20", "from=2026-11-21&to=2026-11-20", "from=x&to=y"])(
-    "that makes no sense, such as %s, means the usual days",
-    (query) => expect(view(query).days).toEqual({ from: "2026-11-15", to: TODAY }),
+  test.each([
+    "days=0",
+    "days=x",
+    "days=9999",
+    "from=2026-11-20",
+    "from=2026-11-21&to=2026-11-20",
+    "from=x&to=y",
+    "from=2026-02-30&to=2026-03-05",
+    "from=2016-11-10&to=2026-11-21",
+  ])("that makes no sense, such as %s, means the usual days", (query) =>
+    expect(view(query).days).toEqual({ from: "2026-11-15", to: TODAY }),
   )
+
+  test("may begin ten years back", () => {
+    expect(view("from=2016-11-13&to=2026-11-21").days).toEqual({ from: "2016-11-13", to: TODAY })
+  })
 
   test("names a run, of which there are calls and no sums", () => {
     const ofRun = view("run=run_1&model=m")

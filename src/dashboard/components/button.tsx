@@ -86,11 +86,15 @@ export function CopyButton({ text: copied, what }: CopyButtonProps) {
     const timer = setTimeout(() => setOutcome(undefined), SHOWN_MS)
     return () => clearTimeout(timer)
   }, [outcome])
-  const copy = () =>
-    navigator.clipboard.writeText(copied).then(
-      () => setOutcome("copied"),
-      () => setOutcome("failed"),
-    )
+  const copy = async () => {
+    try {
+      // Over http from elsewhere there is no clipboard at all.
+      await navigator.clipboard.writeText(copied)
+      setOutcome("copied")
+    } catch {
+      setOutcome("failed")
+    }
+  }
   return (
     <>
       <IconButton

@@ -168,7 +168,8 @@ export const daysOf = (from: string, count: number): readonly string[] =>
 
 export const USUAL_DAYS = 7
 const DAY = /^\d{4}-\d{2}-\d{2}$/
-const isDay = (text: string): boolean => DAY.test(text) && !Number.isNaN(Date.parse(text))
+/** The 31st of a shorter month would be taken for a day of the next one. */
+const isDay = (text: string): boolean => DAY.test(text) && parseMoment(text, false) === text
 
 export const dayCount = ({ from, to }: Days): number => Math.round((Date.parse(to) - Date.parse(from)) / DAY_MS) + 1
 
@@ -181,10 +182,10 @@ export const isCounted = (days: Days, today: string): boolean => days.to === tod
 /** The first day that a range may begin with: a chart of a hundred years would be drawn for minutes. */
 export const earliest = (today: string): string => later(today, -10 * MOST_COUNTED)
 
-/** The days in an address: from one to another, or the last so many. Invalid values are ignored. */
+/** The days in an address: from one to another, or the last so many. Invalid values are ignored, and so are ranges that no field would take. */
 export function daysIn(query: URLSearchParams, today: string): Days {
   const [from, to] = [query.get("from") ?? "", query.get("to") ?? ""]
-  if (isDay(from) && isDay(to) && from <= to) return { from, to }
+  if (isDay(from) && isDay(to) && from <= to && from >= earliest(today)) return { from, to }
   const count = Number(query.get("days") ?? USUAL_DAYS)
   return lastDays(today, Number.isInteger(count) && count >= 1 && count <= MOST_COUNTED ? count : USUAL_DAYS)
 }

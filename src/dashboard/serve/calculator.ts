@@ -38,7 +38,9 @@ for (const place of document.querySelectorAll("[data-base]")) {
   if (place.textContent?.replace(/^http:/, "https:") === location.origin) place.textContent = location.origin
 }
 
-for (const example of document.querySelectorAll<HTMLElement>("[data-copy]")) {
+// Over http from elsewhere there is no clipboard.
+const copied = isSecureContext ? document.querySelectorAll<HTMLElement>("[data-copy]") : []
+for (const example of copied) {
   const button = document.createElement("button")
   const label = example.dataset["copy"] ?? ""
   const text = example.querySelector("pre")?.textContent ?? ""

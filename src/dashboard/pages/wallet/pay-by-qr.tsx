@@ -64,11 +64,14 @@ function Code({ topUp: { qr, breakdown } }: { readonly topUp: TopUp }) {
   const toasts = useToasts()
   if (qr === null) return <p>{text.notMade}</p>
   const rupiah = String(BigInt(breakdown.total_micro) / 1_000_000n)
-  const copy = () =>
-    navigator.clipboard.write([new ClipboardItem({ "image/png": qrPng(qr.svg) })]).then(
-      () => toasts.done(text.copied),
-      () => toasts.failed(text.copyFailed),
-    )
+  const copy = async () => {
+    try {
+      await navigator.clipboard.write([new ClipboardItem({ "image/png": qrPng(qr.svg) })])
+      toasts.done(text.copied)
+    } catch {
+      toasts.failed(text.copyFailed)
+    }
+  }
   const keep = async () => {
     save(await qrPng(qr.svg), `loket-qris-${rupiah}.png`)
     toasts.done(text.saved)
