@@ -7,7 +7,7 @@ import { nanoid } from "nanoid"
 import { MICRO_PER_RUPIAH, type Micro, micro, minus } from "../../actors/money/micro.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Act } from "../store/operator/audit.ts"
-import type { PaymentProblem } from "../store/payment-problems.ts"
+import { type PaymentProblem, UNANSWERED_DAYS } from "../store/payment-problems.ts"
 import type { Booked, MadeRefund, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
 import type { TopUp } from "../store/top-ups.ts"
 import type { PaymentNotice, PaymentProvider, ToldReversal } from "./provider.ts"
@@ -81,7 +81,11 @@ export class Refunds {
       const now = await store.find(id)
       // The same again, by whoever did not hear that it was done.
       const done = now?.status === change.to && (change.to !== "paid_out" || now.reference === change.reference)
-      return done ? now : invalid(`A refund that is '${now?.status ?? refund.status}' cannot become '${change.to}'.`)
+      if (done) return now
+      const { status } = now ?? refund
+      const why =
+        status === "sending" && change.to === "paid_out" ? ` until ${UNANSWERED_DAYS} days without an answer` : ""
+      return invalid(`A refund that is '${status}' cannot become '${change.to}'${why}.`)
     }
     if (change.to === "sending" && (await store.claim(id))) await this.#send(refund)
     changed(refund.accountId)

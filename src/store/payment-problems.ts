@@ -82,5 +82,14 @@ export const isLeftToOperator = (
 ) => sql`
   exists (select from payment_problems where provider = ${provider} and kind = 'over_refunded' and reference = ${told(reference)})`
 
+/** How long a provider that does not say whether it has paid is believed to say so yet, in days: until then a person might pay it a second time. */
+export const UNANSWERED_DAYS = 3
+
+/** Whether the provider was asked for a refund, at first or again by an operator, and has not said for so long whether it has paid. */
+export const isUnanswered = (sql: Sql) => sql`
+  greatest(refunds.created_at, (
+    select max(at) from audit_log where subject = refunds.account_id and action = 'refund.sending' and after ->> 'refund' = refunds.id
+  )) <= now() - make_interval(days => ${UNANSWERED_DAYS})`
+
 /** As a provider said it, in the length and the characters that a text column takes. */
 const told = (text: string): string => text.replaceAll("\u0000", "").slice(0, 200)

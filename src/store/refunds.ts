@@ -5,7 +5,7 @@
 import { MICRO_PER_RUPIAH, type Micro, micro } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
-import { insertProblems, isLeftToOperator, type PaymentProblem } from "./payment-problems.ts"
+import { insertProblems, isLeftToOperator, isUnanswered, type PaymentProblem } from "./payment-problems.ts"
 import type { ListPage } from "./top-ups.ts"
 
 /** `refund` is an operator's; the others the provider made unasked. */
@@ -95,7 +95,7 @@ export interface RefundStore {
   claim(id: string): Promise<boolean>
   /** The provider has paid it out, or says that it will not: then a person must. */
   ended(id: string, as: { readonly reference: string } | { readonly problem: string }): Promise<void>
-  /** A person paid it out, or the provider is asked to, or the balance gets it back. False where its status does not allow it. */
+  /** A person paid it out (`isUnanswered`), or the provider is asked to, or the balance gets it back. False where its status does not allow it. */
   change(id: string, change: RefundChange, act: Act): Promise<boolean>
   /** Accounts with a claim that still have something leased. */
   claimed(): Promise<readonly { readonly accountId: string; readonly claimMicro: Micro }[]>
@@ -247,7 +247,7 @@ function changed(sql: Sql, id: string, change: RefundChange) {
   if (change.to === "cancelled") return sql`select cancel_refund_1(${id}) as account_id`
   return change.to === "paid_out"
     ? sql`update refunds set status = 'paid_out', paid_out_at = now(), payout = 'by_hand', reference = ${change.reference}
-        where id = ${id} and status = 'booked' returning account_id`
+        where id = ${id} and (status = 'booked' or status = 'sending' and ${isUnanswered(sql)}) returning account_id`
     : sql`update refunds set status = 'sending', next_attempt_at = now(), payout = 'provider', problem = null
         where id = ${id} and status = 'booked' and top_up_id is not null returning account_id`
 }

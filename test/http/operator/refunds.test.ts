@@ -103,6 +103,38 @@ test("refunds that wait are all listed, a page at a time: the one that has waite
   await gateway.sql`delete from refunds where id like 'ref\\_later%'`
 })
 
+test("a refund that the provider says nothing about may be paid out by hand after three days, counted from when it was asked for last", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const paidOut = (id: string) => ask(`/operator/refunds/${id}/paid-out`, { reference: "trf-1", reason: "it is gone" })
+  // As if it had been asked for so long ago, and never answers.
+  const silent = async (id: string, ago: string) =>
+    await gateway.sql`
+      update refunds set status = 'sending', payout = 'provider', created_at = now() - ${ago}::interval,
+        next_attempt_at = now() + interval '1 hour' where id = ${id}`
+  const one = (await refund(person, { top_up_id: topUp.id, amount_micro: RP })).json
+  await silent(one.id, "2 days 23:59:50")
+  const early = await paidOut(one.id)
+  expect([early.status, early.json.error]).toEqual([
+    400,
+    "A refund that is 'sending' cannot become 'paid_out' until 3 days without an answer.",
+  ])
+  await silent(one.id, "3 days")
+  const late = await paidOut(one.id)
+  expect([late.status, late.json]).toEqual([
+    200,
+    expect.objectContaining({ status: "paid_out", payout: "by_hand", reference: "trf-1" }),
+  ])
+  // One that waited for a person, and was sent a moment ago.
+  const other = (await refund(person, { top_up_id: topUp.id, amount_micro: RP })).json
+  await gateway.sql`
+    insert into audit_log (request_id, action, subject, after)
+    values (${crypto.randomUUID()}, 'refund.sending', ${person.accountId}, ${gateway.sql.json({ refund: other.id })})`
+  await silent(other.id, "9 days")
+  expect((await paidOut(other.id)).status).toBe(400)
+  expect((await ask(`/operator/refunds/${other.id}/cancel`, { reason: "no" })).status).toBe(400)
+})
+
 test("a refund that waits says whose it is and what it waits for, and leaves the list when it is paid out", async () => {
   const person = await gateway.person(0)
   const topUp = await topUpOf(person)

@@ -212,6 +212,8 @@ export const useRefundsText = texts({
       send: "Penyedia pembayaran diminta mengembalikannya kepada pembayar, satu kali saja.",
       cancel: "Dana masuk lagi ke saldo pelanggan. Batalkan hanya jika belum ditransfer.",
     },
+    unanswered:
+      "Penyedia pembayaran sudah diminta membayarkannya dan belum menjawab. Pastikan di penyedia bahwa dana belum dikembalikan sebelum Anda mentransfernya.",
     actsDone: {
       "paid-out": "Transfer dicatat.",
       send: "Penyedia pembayaran diminta mengembalikannya.",
@@ -270,6 +272,8 @@ export const useRefundsText = texts({
       send: "The payment provider is asked to pay it back to the payer, once.",
       cancel: "The customer's balance gets it back. Cancel only what was not transferred.",
     },
+    unanswered:
+      "The payment provider was asked to pay it out, and has not answered. Make sure at the provider that it has not paid before you transfer it.",
     actsDone: {
       "paid-out": "The transfer is recorded.",
       send: "The payment provider is asked to pay it back.",

@@ -134,6 +134,11 @@ function useColumns(onAct: (refund: Refund, act: Act) => void): readonly Column<
       cell: (refund) => (
         <span className="operator-state">
           <Tag tone={TONES[refund.status]}>{text.statuses[refund.status]}</Tag>
+          {isUnanswered(refund) && (
+            <RoleButton role="finance" size="small" onClick={() => onAct(refund, "paid-out")}>
+              {text.acts["paid-out"]}
+            </RoleButton>
+          )}
           {refund.status === "booked" && (
             <span className="operator-refund-acts">
               <RoleButton role="finance" size="small" onClick={() => onAct(refund, "paid-out")}>
@@ -154,6 +159,12 @@ function useColumns(onAct: (refund: Refund, act: Act) => void): readonly Column<
     },
   ]
 }
+
+/** As long as the gateway believes that the provider will say whether it has paid. */
+const UNANSWERED_MS = 3 * 24 * 60 * 60 * 1_000
+
+const isUnanswered = ({ status, created_at: since }: Refund): boolean =>
+  status === "sending" && Date.now() - Date.parse(since) >= UNANSWERED_MS
 
 interface RefundActProps {
   readonly refund: Refund
@@ -181,6 +192,7 @@ function RefundActDialog({ refund, act, onClose }: RefundActProps) {
       onClose={onClose}
     >
       <p>{text.actTexts[act]}</p>
+      {refund.status === "sending" && <p>{text.unanswered}</p>}
       {act === "paid-out" && (
         <TextField
           label={text.reference}
