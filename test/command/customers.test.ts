@@ -290,7 +290,7 @@ test("of a top-up it is told what went back, and that a bank took it", async () 
   const list = () => run("topup", "list", "--account", id)
   expect((await list()).said).not.toContain("disputed")
   expect((await run("topup", "show", topUpId)).said).toMatch(/^went back +-$/m)
-  await world.sql`update top_ups set refunded_balance_micro = 2_500_000000, disputed_at = now() where id = ${topUpId}`
+  await world.sql`update top_ups set refunded_balance_micro = 2500000000, disputed_at = now() where id = ${topUpId}`
   try {
     expect((await list()).said).toMatch(new RegExp(`^${topUpId} .* paid, disputed +Rp 2500 +simulated `, "m"))
     expect((await run("topup", "show", topUpId)).said).toMatch(/^went back +Rp 2500$/m)
