@@ -96,12 +96,9 @@ async function serving(parts: Parts): Promise<Server> {
     pages: parts.pageOrigins,
   }
   const listening = { ...parts, ...edge }
-  const answer = edgeHandler(app, edge)
-  const handle: typeof answer = (...asked) => {
-    const caughtUp = parts.standstills?.caughtUp()
-    return caughtUp === undefined ? answer(...asked) : caughtUp.then(() => answer(...asked))
-  }
-  const server = bound("PORT", config, () => listen({ ...listening, handle, handingOver: () => handingOver }))
+  const handle = edgeHandler(app, edge)
+  const caughtUp = () => parts.standstills?.caughtUp()
+  const server = bound("PORT", config, () => listen({ ...listening, handle, caughtUp, handingOver: () => handingOver }))
   parts.listens.port = server.port ?? config.PORT
   const readiness = readinessOf(parts)
   const metricsServer = bound("METRICS_PORT", config, () => listenForMetrics({ config, metrics, readiness, ...edge }))

@@ -26,12 +26,14 @@ export interface ListenOptions extends EdgeOptions {
   readonly metrics: Metrics
   /** Answers a request. */
   readonly handle: (request: Request, findAddress: () => string, connection: Connection) => Promise<Response>
+  /** What a request waits for before that; undefined when there is nothing. */
+  readonly caughtUp: () => Promise<void> | undefined
   readonly descriptors: Pick<Descriptors, "crowded">
   /** Others listen on the port, so that each connection is closed with its next answer. */
   readonly handingOver: () => boolean
 }
 
-export function listen({ config, metrics, handle, handingOver, descriptors, ...edge }: ListenOptions) {
+export function listen({ config, metrics, handle, caughtUp, handingOver, descriptors, ...edge }: ListenOptions) {
   const idleS = Math.ceil(config.KEEP_ALIVE_MS / 1_000)
   return Bun.serve({
     hostname: config.HOST,
@@ -42,7 +44,14 @@ export function listen({ config, metrics, handle, handingOver, descriptors, ...e
     maxRequestBodySize: Number.MAX_SAFE_INTEGER,
     fetch: async (request, server) => {
       const { CLIENT_ADDRESS_HEADER: addressHeader } = config
-      const findAddress = () => clientAddress(request.headers, server.requestIP(request)?.address ?? "", addressHeader)
+      let findAddress = () => clientAddress(request.headers, server.requestIP(request)?.address ?? "", addressHeader)
+      const reading = caughtUp()
+      if (reading !== undefined) {
+        // Of a client that leaves meanwhile it is not known afterwards.
+        const address = findAddress()
+        findAddress = () => address
+        await reading
+      }
       const connection = new Connection(server, request, { idleS: descriptors.crowded ? CROWDED_IDLE_S : idleS })
       const response = connection.answered(await handle(request, findAddress, connection))
       metrics.responded(response)
@@ -70,7 +79,7 @@ export const listenForMetrics = ({
   metrics,
   readiness,
   ...edge
-}: Omit<ListenOptions, "handle" | "handingOver" | "descriptors"> & { readonly readiness: Readiness }) =>
+}: Omit<ListenOptions, "handle" | "caughtUp" | "handingOver" | "descriptors"> & { readonly readiness: Readiness }) =>
   config.METRICS_PORT === undefined
     ? undefined
     : Bun.serve({
