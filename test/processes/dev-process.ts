@@ -14,6 +14,9 @@ export const engineSettings = Object.fromEntries(
   Object.entries(process.env).filter(([name]) => name.startsWith("BUN_JSC_")),
 )
 
+/** All that a newcomer's process has of our own environment. */
+export const bareEnvironment = { ...engineSettings, PATH: process.env["PATH"], HOME: process.env["HOME"] }
+
 export interface Banner {
   readonly url: string
   readonly key: string
@@ -32,7 +35,7 @@ export class DevProcess implements AsyncDisposable {
     this.banner = banner
   }
 
-  /** Starts `command dev` on a free port, with nothing of our own environment but the path and the engine's settings, and waits for its banner. */
+  /** Starts `command dev` on a free port with the bare environment, and waits for its banner. */
   static async start(
     command: readonly string[],
     cwd: string,
@@ -41,14 +44,7 @@ export class DevProcess implements AsyncDisposable {
   ): Promise<DevProcess> {
     const child = Bun.spawn([...command, "dev"], {
       cwd,
-      env: {
-        ...engineSettings,
-        PATH: process.env["PATH"],
-        HOME: process.env["HOME"],
-        PORT: "0",
-        DATA_DIR: dataDir,
-        ...further,
-      },
+      env: { ...bareEnvironment, PORT: "0", DATA_DIR: dataDir, ...further },
       stdin: "ignore",
       stdout: "pipe",
       stderr: "pipe",

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { DevProcess, engineSettings, scratchDirectory } from "./dev-process.ts"
+import { bareEnvironment, DevProcess, scratchDirectory } from "./dev-process.ts"
 
 const root = join(import.meta.dir, "../..")
 /** What the demo pays has fees on top of its balance. */
@@ -77,15 +77,7 @@ test("a demo account that was not written down to its end is made anew", async (
 async function devOn(host: string, dataDir: string, env: Readonly<Record<string, string>> = {}) {
   const child = Bun.spawn([process.execPath, "src/main.ts", "dev"], {
     cwd: root,
-    env: {
-      ...engineSettings,
-      PATH: process.env["PATH"],
-      HOME: process.env["HOME"],
-      PORT: "0",
-      HOST: host,
-      DATA_DIR: dataDir,
-      ...env,
-    },
+    env: { ...bareEnvironment, PORT: "0", HOST: host, DATA_DIR: dataDir, ...env },
     stdout: "pipe",
     stderr: "pipe",
   })

@@ -1,13 +1,13 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
-import { DevProcess, engineSettings, scratchDirectory } from "./dev-process.ts"
+import { bareEnvironment, DevProcess, scratchDirectory } from "./dev-process.ts"
 
 const root = join(import.meta.dir, "../..")
 
 async function command(dataDir: string, ...args: string[]) {
   const child = Bun.spawn([process.execPath, "src/main.ts", ...args], {
     cwd: root,
-    env: { ...engineSettings, PATH: process.env["PATH"], HOME: process.env["HOME"], DATA_DIR: dataDir },
+    env: { ...bareEnvironment, DATA_DIR: dataDir },
     stdout: "pipe",
     stderr: "pipe",
   })

@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { join } from "node:path"
 import { eventually } from "../contract/calling.ts"
-import { DevProcess, engineSettings, scratchDirectory } from "./dev-process.ts"
+import { bareEnvironment, DevProcess, scratchDirectory } from "./dev-process.ts"
 import { startTestGateway } from "../gateway/harness.ts"
 import { embeddedAddress } from "../../src/store/embedded/open.ts"
 import { directConnection } from "../store/harness.ts"
@@ -13,7 +13,7 @@ const root = join(import.meta.dir, "../..")
 async function command(env: Readonly<Record<string, string>>, ...args: string[]) {
   const child = Bun.spawn([process.execPath, "src/main.ts", "reconcile", ...args], {
     cwd: root,
-    env: { ...engineSettings, PATH: process.env["PATH"], HOME: process.env["HOME"], ...env },
+    env: { ...bareEnvironment, ...env },
     stdout: "pipe",
     stderr: "pipe",
   })
