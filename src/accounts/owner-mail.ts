@@ -42,7 +42,7 @@ export interface OwnerMailOptions {
 }
 
 /** Kinds are counted apart: whoever has an address invited keeps its owner from no new password. */
-interface Wanted {
+interface MailRequest {
   readonly kind: LinkKind | "invitation"
   readonly to: string
   /** The address from which it is asked for. */
@@ -65,7 +65,7 @@ export class OwnerMail {
   }
 
   /** Counts a mail to an address that the caller names, or tells when there may be one. */
-  async admit({ kind, to, from, by, isFromHome = false }: Wanted) {
+  async admit({ kind, to, from, by, isFromHome = false }: MailRequest) {
     const network = networkOf(from)
     const site = siteOf(network)
     const { toAddress, ofAccount, fromNetwork, fromSite, ofGateway } = mailLimits

@@ -7,7 +7,7 @@ import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Json, type JsonObject, isObject, present, readText } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
-import { type Endpoint, LIMITS, type ModelRequest, type Target } from "../language/request.ts"
+import { type Endpoint, LIMIT_FIELDS, type ModelRequest, type Target } from "../language/request.ts"
 import { acceptedBetas, invokeBody, unknownOfTools } from "../wire/bedrock/invoke.ts"
 import { parseBody, readModel, endUser } from "../wire/body.ts"
 import { conversationOf } from "../wire/conversation.ts"
@@ -48,7 +48,7 @@ export function decode(
   const decoded = formats[endpoint].client.decodeRequest(complete, allowance, call?.accountId)
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backends, strip, dropped, conversationName } = call
-  const unsaid = [...dropped, ...strip.filter((name) => !LIMITS.has(name) && present(decoded.body[name]))]
+  const unsaid = [...dropped, ...strip.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))]
   for (const backend of backends) {
     for (const name of untranslatableFields(decoded, backend, allowance ?? NOTHING_MORE))
       if (!unsaid.includes(name)) unsaid.push(name)

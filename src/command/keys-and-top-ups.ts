@@ -5,7 +5,7 @@ import { KEY_ID, keyAfter, keyPlace, STATUS } from "../http/dashboard/keys.ts"
 import { ID, pageJson, readPage } from "../http/dashboard/page.ts"
 import { topUpStatuses, topUpSummary } from "../http/dashboard/top-ups.ts"
 import { problemJson, topUpJson } from "../http/operator/payments.ts"
-import { besideGateways, isTopUpId, openPayments, total, wentBack } from "../payments/top-ups.ts"
+import { besideGateways, isTopUpId, openPayments, total, refundedTotal } from "../payments/top-ups.ts"
 import { apiKeyStore } from "../store/api-keys.ts"
 import type { Database } from "../store/database.ts"
 import type { KeyRecord } from "../store/key-rows.ts"
@@ -259,7 +259,7 @@ function print(topUp: TopUp, json: true | undefined): void {
     created: minute(topUp.createdAt),
     expires: minute(topUp.expiresAt),
     paid: minute(topUp.paidAt),
-    "went back": wentBack(topUp) === 0n ? "-" : rp(wentBack(topUp)),
+    "went back": refundedTotal(topUp) === 0n ? "-" : rp(refundedTotal(topUp)),
   })
 }
 
@@ -272,7 +272,7 @@ export function printTopUps(topUps: readonly (TopUp | OwnedTopUp)[]): void {
       "email" in topUp ? topUp.email : topUp.accountId,
       rp(topUp.breakdown.balancePurchasedMicro),
       topUp.disputed ? "paid, disputed" : topUp.status,
-      wentBack(topUp) === 0n ? "-" : rp(wentBack(topUp)),
+      refundedTotal(topUp) === 0n ? "-" : rp(refundedTotal(topUp)),
       topUp.provider,
       minute(topUp.createdAt),
       minute(topUp.paidAt),

@@ -56,7 +56,7 @@ function placesOfNumbers(body: JsonObject): Place[] {
   return places
 }
 
-/** Whether something holds of one of these; no list is made for those that are asked, which is every call. */
+/** A test of one place. Places are walked to and not listed: every call is looked through, and hardly any has such a number. */
 type PlaceTest = (holder: JsonObject, field: string) => boolean
 type HolderTest = (holder: Json | undefined, test: PlaceTest) => boolean
 

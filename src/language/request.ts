@@ -128,7 +128,7 @@ export const lowerBudget = (budget: number, asked: number, limit: number): numbe
   limit <= MIN_BUDGET ? undefined : Math.min(Math.max(Math.floor((budget / asked) * limit), MIN_BUDGET), limit - 1)
 
 /** Names of the answer limit, which travels under one of them whatever a model's `strip` says. */
-export const LIMITS: ReadonlySet<string> = new Set(["max_tokens", "max_completion_tokens", "max_output_tokens"])
+export const LIMIT_FIELDS: ReadonlySet<string> = new Set(["max_tokens", "max_completion_tokens", "max_output_tokens"])
 
 /** How a format writes a body for its own backends. */
 export interface Forwarded {

@@ -84,7 +84,7 @@ export class Refunds {
       if (done) return now
       const { status } = now ?? refund
       const why =
-        status === "sending" && change.to === "paid_out" ? ` until ${UNANSWERED_DAYS} days without an answer` : ""
+        status === "sending" && change.to === "paid_out" ? `: the provider has ${UNANSWERED_DAYS} days to answer` : ""
       return invalid(`A refund that is '${status}' cannot become '${change.to}'${why}.`)
     }
     if (change.to === "sending" && (await store.claim(id))) await this.#send(refund)

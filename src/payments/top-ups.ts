@@ -59,7 +59,8 @@ function fee(amount: Micro, rate: FeeRate): Micro {
 }
 
 /** What went back of its payment, fees included. */
-export const wentBack = ({ refundedMicro, refundedFeesMicro }: TopUp): Micro => plus(refundedMicro, refundedFeesMicro)
+export const refundedTotal = ({ refundedMicro, refundedFeesMicro }: TopUp): Micro =>
+  plus(refundedMicro, refundedFeesMicro)
 
 /** How long a QR code is shown as payable. A payment that comes later is credited all the same. */
 const TOP_UP_MINUTES = 15
@@ -172,8 +173,8 @@ export class TopUps {
     return undefined
   }
 
-  /** Whether its payment could not be credited, and an operator has seen to that. */
-  isSeenTo({ id }: TopUp): Promise<boolean> {
+  /** Whether its payment could not be credited, and an operator has handled that. */
+  isHandled({ id }: TopUp): Promise<boolean> {
     return this.#parts.problems.areResolved(id)
   }
 

@@ -15,7 +15,7 @@ const CLAIM = "a top-up is credited if it was paid at its provider, in the same 
 export interface PaymentsParts {
   readonly store: Pick<TopUpStore, "find" | "createdSince">
   readonly providers: readonly PaymentProvider[]
-  readonly topUps: Pick<TopUps, "settle" | "isSeenTo">
+  readonly topUps: Pick<TopUps, "settle" | "isHandled">
   readonly refunds: Pick<Refunds, "reverse">
   /** How far back, in days; 0 compares none. */
   readonly days: number
@@ -147,7 +147,7 @@ class Comparison {
       return figures.paid_micro === String(total(topUp.breakdown)) ? undefined : this.#differ(topUp, figures)
     const settled = await this.#parts.topUps.settle(topUp.provider, payment)
     // What an operator has paid back or given by hand is still another amount there, and stays so.
-    if (settled instanceof Failure && (await this.#parts.topUps.isSeenTo(topUp))) return undefined
+    if (settled instanceof Failure && (await this.#parts.topUps.isHandled(topUp))) return undefined
     return this.#differ(topUp, figures, !(settled instanceof Failure))
   }
 

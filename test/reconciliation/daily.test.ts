@@ -31,7 +31,7 @@ async function daily(processId: string, connect: ReconcileParts["connect"] = asy
     payments: {
       store: topUpStore(db),
       providers: [],
-      topUps: { settle: async () => {}, isSeenTo: async () => false },
+      topUps: { settle: async () => {}, isHandled: async () => false },
       refunds: { reverse: async () => false },
       days: 0,
       now: () => time,

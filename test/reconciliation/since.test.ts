@@ -25,7 +25,7 @@ async function run(now: number, full?: boolean) {
     payments: {
       store: topUpStore(world.db),
       providers: [],
-      topUps: { settle: async () => {}, isSeenTo: async () => false },
+      topUps: { settle: async () => {}, isHandled: async () => false },
       refunds: { reverse: async () => false },
       days: 0,
       now: () => now,

@@ -4,7 +4,7 @@ import { Elysia } from "elysia"
 import { toString } from "qrcode"
 import { microToJson, plus } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isTopUpId, type TopUps, total, wentBack } from "../../payments/top-ups.ts"
+import { isTopUpId, type TopUps, total, refundedTotal } from "../../payments/top-ups.ts"
 import { type Refund, refundKinds, refundStatuses, type RefundStore } from "../../store/refunds.ts"
 import type { Breakdown, TopUp, TopUpStore } from "../../store/top-ups.ts"
 import {
@@ -257,7 +257,7 @@ export const topUpSummary = (topUp: TopUp): Static<typeof topUpShape> => ({
   created_at: topUp.createdAt.toISOString(),
   expires_at: topUp.expiresAt.toISOString(),
   paid_at: topUp.paidAt?.toISOString() ?? null,
-  refunded_micro: microToJson(wentBack(topUp)),
+  refunded_micro: microToJson(refundedTotal(topUp)),
   refund_status: refundStatusOf(topUp),
 })
 

@@ -117,7 +117,7 @@ test("a refund that the provider says nothing about may be paid out by hand afte
   const early = await paidOut(one.id)
   expect([early.status, early.json.error]).toEqual([
     400,
-    "A refund that is 'sending' cannot become 'paid_out' until 3 days without an answer.",
+    "A refund that is 'sending' cannot become 'paid_out': the provider has 3 days to answer.",
   ])
   await silent(one.id, "3 days")
   const late = await paidOut(one.id)
