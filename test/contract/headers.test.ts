@@ -9,7 +9,7 @@ let gateway: TestGateway
 let person: Person
 
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { HEARTBEAT_MS: "200" } })
+  gateway = await startTestGateway()
   person = await gateway.person(1_000_000)
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
@@ -117,10 +117,13 @@ describe.each(formats)("%s", (format) => {
 })
 
 test(`${covers("header.cost")} a responses answer whose keepalives have been sent tells no cost`, async () => {
-  const model = await gateway.model({ format: "responses", script: "ttft=500" })
-  const response = await gateway.post(paths.responses, await key(), body("responses", model))
+  await using beating = await startTestGateway({ env: { HEARTBEAT_MS: "200" } })
+  const model = await beating.model({ format: "responses", script: "ttft=500" })
+  const { key: owned } = await beating.key(await beating.person(1_000_000), {})
+  const response = await beating.post(paths.responses, owned, body("responses", model))
   expect(response.headers.has("x-cost-rp")).toBeFalse()
   expect(await response.text()).toMatch(/^ +\{.*\}$/s)
+  expect(bugs(beating)).toEqual([])
 })
 
 test("none of this was a bug", () => {
