@@ -109,7 +109,7 @@ let key: string
 beforeAll(async () => {
   gateway = await startTestGateway({
     backends,
-    env: { UPSTREAM_START_TIMEOUT_MS: "600", UPSTREAM_IDLE_TIMEOUT_MS: "600", CAPACITY_WAIT_MS: "400" },
+    env: { UPSTREAM_START_TIMEOUT_MS: "600", UPSTREAM_IDLE_TIMEOUT_MS: "600", CAPACITY_WAIT_MS: "3000" },
   })
   person = await gateway.person(10_000_000)
   key = (await gateway.key(person)).key
