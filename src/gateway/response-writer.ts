@@ -83,6 +83,8 @@ export class ResponseWriter {
   sendFailure(failure: Failure): void {
     this.#send(failure)
     this.outbox.leave()
+    // Of a shared response `leave` is the first client's alone: its heartbeats go on until it has ended.
+    this.outbox.end()
   }
 
   /** A whole answer where nothing has been sent and none is streamed; else the last bytes of what has begun. */

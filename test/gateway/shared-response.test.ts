@@ -1,7 +1,9 @@
 /** What is kept of an answer that may be asked for again: text as long as it is written, bytes for whoever asks, and no more room than that. */
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { Failure } from "../../src/failure/failure.ts"
 import { CHUNK_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
+import { ResponseWriter, type ResponseWriterParts } from "../../src/gateway/response-writer.ts"
 import { SharedResponse } from "../../src/gateway/shared-response.ts"
 
 function world({ room = Infinity, delivered }: { room?: number; delivered?: () => void } = {}) {
@@ -16,10 +18,11 @@ function world({ room = Infinity, delivered }: { room?: number; delivered?: () =
     onDelivered: () => delivered?.(),
   }
   const limits = { heartbeatMs: 8_000, readerStallMs: 300_000 }
-  const ports = { clock: new VirtualClock(), limits, unread: new UnreadBytes(2 ** 30) }
+  const clock = new VirtualClock()
+  const ports = { clock, limits, unread: new UnreadBytes(2 ** 30) }
   const answer = new SharedResponse(ports, storage, undefined)
   answer.begin({ onIdle: () => {}, onLeave: () => {} })
-  return { answer, held: () => held }
+  return { answer, held: () => held, clock, ports }
 }
 
 const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
@@ -99,4 +102,17 @@ test("of an answer that came through nothing is made into bytes, and nothing is 
   answer.end()
   expect(await first).toBe(events(10).join(""))
   expect([delivered, held(), answer.isDiscarded]).toEqual([[CHUNK_BYTES], 0, true])
+})
+
+test.each([0, 1])("a failure in place of the answer ends its heartbeats: %d read along", async (others) => {
+  const { answer, clock, ports } = world()
+  const parts = { ports, requestId: "req", plan: { request: { stream: true } }, shared: answer }
+  const writer = new ResponseWriter(parts as unknown as ResponseWriterParts, { receive: () => {} })
+  for (let n = 0; n < others; n++) answer.join(undefined)
+  writer.outbox.watchIdle()
+  writer.sendFailure(new Failure("upstream.invalid_request"))
+  expect(await writer.answer).toBeInstanceOf(Failure)
+  // Its timer would keep the call and its request in memory for as long as the process lives.
+  clock.advance(8_000)
+  expect(clock.runNext()).toBeFalse()
 })
