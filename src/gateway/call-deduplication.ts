@@ -124,23 +124,34 @@ export class CallDeduplication {
         (await this.#fetchFromNeighbour(known.claimedElsewhere, { keyHash, fingerprint }, incoming))
       return elsewhere ?? answer
     }
-    const { store, processId } = this.#options
+    const { processId } = this.#options
     const claim = { keyId, keyHash, accountId, fingerprint, requestId, processId }
     const call = new ReplayableCall(incoming, fingerprint.toString("hex"), {
       ports: this.#options,
       replayMemory: this.#replayMemory,
-      durable: {
-        claim: () => this.#inTurn(accountId, () => claimCall(store, claim)),
-        free: () => this.#free(claim),
-        fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
-      },
-      onForgotten: () => this.#calls.delete(name),
+      durable: this.#durableKey(claim, incoming),
+      onForgotten: this.#forgetting(name),
       onOutcome: this.#countOutcome,
     })
     // Others may have filled the memory, which must keep nobody from being answered once.
     call.begin()
     this.#calls.set(name, call)
     return await call.run(work)
+  }
+
+  /** Kept with the response. Made in `runOnce`, it would hold what that was called with: the request. */
+  #forgetting(name: string): ReplayableCallOptions["onForgotten"] {
+    return () => this.#calls.delete(name)
+  }
+
+  /** These hold the request, and end with the call. */
+  #durableKey(claim: CallClaim, incoming: KeyedCall): NonNullable<ReplayableCallOptions["durable"]> {
+    const { store } = this.#options
+    return {
+      claim: () => this.#inTurn(claim.accountId, () => claimCall(store, claim)),
+      free: () => this.#free(claim),
+      fetchFromNeighbour: (claimed) => this.#fetchFromNeighbour(claimed, claim, incoming),
+    }
   }
 
   /**

@@ -72,8 +72,12 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
   /** For the memory of responses. */
   retained: ReplayEntry["retained"] = undefined
   place: number | undefined
+  /** A response with a durable key is given to whoever asks within its time. */
+  readonly isKeptOnDelivery: boolean
   readonly #requestId: string
-  readonly #options: ReplayableCallOptions
+  readonly #options: Omit<ReplayableCallOptions, "durable">
+  /** Until the call has ended: it holds the request, and the response may be kept for long after. */
+  #durable: DurableKey | undefined
   /** Of the response, once there is one. */
   #head: Head | undefined
   /** Made when a duplicate waits for the head. */
@@ -90,7 +94,7 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
   constructor(
     { endpoint, body, caller, requestId, connection }: IncomingCall,
     fingerprint: string,
-    options: ReplayableCallOptions,
+    { durable, ...options }: ReplayableCallOptions,
   ) {
     this.accountId = caller.record.accountId
     this.keyId = caller.record.keyId
@@ -99,12 +103,9 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
     this.fingerprint = fingerprint
     this.#requestId = requestId
     this.#options = options
+    this.#durable = durable
+    this.isKeptOnDelivery = durable !== undefined
     this.shared = new SharedResponse(options.ports, this, connection)
-  }
-
-  /** A response with a durable key is given to whoever asks within its time. */
-  get isKeptOnDelivery(): boolean {
-    return this.#options.durable !== undefined
   }
 
   /** For the shared response. Without room for it, a call that only this process knows is forgotten. */
@@ -143,7 +144,8 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
   }
 
   async claim(): Promise<Answer | Failure | undefined> {
-    const { durable, onOutcome } = this.#options
+    const { onOutcome } = this.#options
+    const durable = this.#durable
     if (durable === undefined) return undefined
     // A statement whose reply was lost may have claimed the key, so it is freed in any case.
     this.#isClaimed = true
@@ -163,12 +165,14 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
   ended(record: UsageRecord | undefined, isBooked: boolean): void {
     if (this.#hasEnded) return
     this.#hasEnded = true
+    const durable = this.#durable
+    this.#durable = undefined
     const isAnswered = record !== undefined && ANSWERED.has(record.status)
     if (isAnswered) this.#cost = microToRupiah(record.charge)
     if (isAnswered && !this.#isForgotten && !this.shared.isDiscarded) return this.#options.replayMemory.retain(this)
     this.forget()
     // The record of a crashed call is not known yet.
-    if (!isAnswered && (record !== undefined || !isBooked)) this.#free()
+    if (!isAnswered && (record !== undefined || !isBooked) && this.#isClaimed) durable?.free()
   }
 
   /** The client of the original call received this answer. */
@@ -194,11 +198,6 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
   #resolveHead(head: Head): void {
     this.#head ??= head
     this.#pendingHead?.resolve(head)
-  }
-
-  #free(): void {
-    if (this.#isClaimed) this.#options.durable?.free()
-    this.#isClaimed = false
   }
 
   /** Answers a duplicate. */

@@ -42,8 +42,11 @@ export class SharedResponse implements ClientOutbox, OutboxListener {
   #readers: readonly Outbox[]
   /** Undefined once it has everything or has left. */
   #first: Outbox | undefined
-  /** The newest reader: a client that retries has given up on its earlier connections. */
-  #latest: Outbox
+  /**
+   * The newest reader: a client that retries has given up on its earlier connections. Undefined once it has everything or has left,
+   * because it holds its client's request.
+   */
+  #latest: Outbox | undefined
   /** Undefined as long as nobody asked for heartbeats. */
   #idleTimer: IdleTimer | undefined
   #listener: CallListener | undefined
@@ -107,8 +110,8 @@ export class SharedResponse implements ClientOutbox, OutboxListener {
     this.#flushTexts()
     const whole = this.#ended && this.#chunks.length === 1 ? this.#chunks[0] : undefined
     if (whole === undefined) return undefined
-    reader.leave()
     this.onDelivered(reader)
+    reader.leave()
     return whole
   }
 
@@ -159,7 +162,7 @@ export class SharedResponse implements ClientOutbox, OutboxListener {
   /** The response went to the first client in one piece, without `write`. */
   deliveredWhole(text: string): void {
     const first = this.#first
-    const isDone = first === this.#latest && !this.#storage.isKeptOnDelivery
+    const isDone = first !== undefined && first === this.#latest && !this.#storage.isKeptOnDelivery
     if (this.#chunks.length === 0 && this.#textBytes === 0) {
       if (!isDone) this.#buffer(text)
       this.#close()
@@ -191,6 +194,7 @@ export class SharedResponse implements ClientOutbox, OutboxListener {
   #removeReader(reader: Outbox): void {
     this.#readers = this.#readers.filter((each) => each !== reader)
     if (reader === this.#first) this.#first = undefined
+    if (reader === this.#latest) this.#latest = undefined
     this.#flushWhenUnread()
   }
 

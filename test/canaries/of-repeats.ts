@@ -51,8 +51,8 @@ export const repeatCanaries: readonly Canary[] = [
     detector: "worlds",
     name: "what has come through is given again",
     means: "Whoever always counts one too many has the same answer again and again for nothing.",
-    find: "    return this.#options.durable !== undefined\n",
-    replace: "    return true\n",
+    find: "    this.isKeptOnDelivery = durable !== undefined\n",
+    replace: "    this.isKeptOnDelivery = true\n",
     reason: /which had come through/,
   },
   {
