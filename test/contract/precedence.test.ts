@@ -13,13 +13,14 @@ let poor: Person
 const models: Record<string, string> = {}
 
 beforeAll(async () => {
-  gateway = await startTestGateway({ env: { MAX_BODY_BYTES: "100000", CAPACITY_WAIT_MS: "0" } })
+  gateway = await startTestGateway({
+    env: { MAX_BODY_BYTES: "100000", CAPACITY_WAIT_MS: "0", DRAIN_LEFT_MS: "100" },
+  })
   rich = await gateway.person(1_000_000)
   poor = await gateway.person()
   const wishes: Record<string, ModelWish> = {
     unconfigured: { format: "chat", provider: "nobody", context_window: 3 },
     small: { format: "chat", context_window: 3 },
-    busy: { format: "chat", script: "ttft=1000", max_concurrency: 1 },
     onMessages: { format: "messages", supports_vision: false },
   }
   for (const [name, wish] of Object.entries(wishes)) models[name] = await gateway.model(wish)
@@ -59,18 +60,27 @@ const exhausted = async (by: string) => {
   return by
 }
 
-/** The busy model's one slot is taken for as long as this is in scope. */
-async function occupied(): Promise<AsyncDisposable> {
-  const ask = { model: models["busy"] ?? "", messages: hello }
-  const before = callsOf(gateway, ask.model).length
-  const first = chat(await key(rich), ask)
+/** A model whose one slot is taken for as long as this is in scope. */
+async function occupied(): Promise<AsyncDisposable & { readonly model: string }> {
+  const model = await gateway.model({ format: "chat", script: "ttft=60000", max_concurrency: 1 })
+  const ask = { model, messages: hello }
+  const leaving = new AbortController()
+  const left = gateway
+    .post("/v1/chat/completions", await key(rich), ask, { signal: leaving.signal })
+    .catch(() => "it left")
   await eventually(
     "not forwarded",
-    () => callsOf(gateway, ask.model).length,
-    (calls) => calls > before,
+    () => callsOf(gateway, model).length,
+    (calls) => calls === 1,
   )
   await expectFailure(await chat(await key(rich), ask), 429, "gateway.capacity")
-  return { [Symbol.asyncDispose]: () => first.then(({ status }) => expect(status).toBe(200)) }
+  return {
+    model,
+    [Symbol.asyncDispose]: async () => {
+      leaving.abort()
+      expect(await left).toBe("it left")
+    },
+  }
 }
 
 interface Case {
@@ -281,8 +291,8 @@ const cases: readonly Case[] = [
     status: 402,
     code: "billing.insufficient_balance",
     call: async () => {
-      await using _busy = await occupied()
-      return await chat(await key(poor), { model: models["busy"], messages: hello })
+      await using busy = await occupied()
+      return await chat(await key(poor), { model: busy.model, messages: hello })
     },
   },
 ]
@@ -295,11 +305,11 @@ describe(covers("4.order"), () => {
 
 describe(covers("4.give-back"), () => {
   test("a call refused for its balance, or for want of room, takes nothing of tokens and budget", async () => {
-    await using _busy = await occupied()
+    await using busy = await occupied()
     const limits = { tokens_per_minute: 10_000, spending_limit_micro: 1_000_000_000, spending_period: "total" }
     for (const [person, model, code] of [
       [poor, "plain", "billing.insufficient_balance"],
-      [rich, models["busy"], "gateway.capacity"],
+      [rich, busy.model, "gateway.capacity"],
     ] as const) {
       const by = await key(person, limits)
       const response = await chat(by, { model, messages: hello })
