@@ -75,6 +75,8 @@ export interface ActorOptions<Command> {
   readonly start: (self: Actor<Command>) => Behaviour<Command> | Promise<Behaviour<Command>>
   /** Told of a crash; answers whether to start again. */
   readonly supervise: (cause: unknown) => "restart" | "stop"
+  /** It has stopped for good. */
+  readonly ended?: () => void
 }
 
 /** Builds the command that carries a reply. */
@@ -276,6 +278,7 @@ export class Actor<Command> {
     for (let envelope = this.#take(); envelope !== undefined; envelope = this.#take()) envelope.ask?.end(waiting)
     for (const ask of this.#unanswered.all()) ask.end({ kind: "unknown", reason: "stopped" })
     for (const resolve of this.#stopWaiters.splice(0)) resolve()
+    this.#options.ended?.()
   }
 
   #enqueue(envelope: Envelope): void {

@@ -92,7 +92,7 @@ export class Registry<Command> {
 
   /** Puts an actor away at once if it holds nothing: for ids that turn out to name nothing. */
   passivate(id: string): void {
-    if (this.#actors.get(id)?.passivate(0) === true) this.#actors.delete(id)
+    this.#actors.get(id)?.passivate(0)
   }
 
   /** Sends to every actor that is there. */
@@ -132,11 +132,15 @@ export class Registry<Command> {
   }
 
   #begin(id: string): Actor<Command> {
-    const actor = new Actor<Command>(this.#runtime, {
+    const actor: Actor<Command> = new Actor<Command>(this.#runtime, {
       name: `${this.#options.kind}:${id}`,
       mailboxLimit: this.#options.mailboxLimit,
       start: (self) => this.#options.start(id, (command) => self.tell(command)),
       supervise: this.#supervise,
+      // At once: whoever names a new id each time, of which none can be started, would fill the memory until the next sweep.
+      ended: () => {
+        if (this.#actors.get(id) === actor) this.#actors.delete(id)
+      },
     })
     this.#actors.set(id, actor)
     return actor
@@ -145,9 +149,7 @@ export class Registry<Command> {
   /** One timer for all actors of the kind, not one for each. */
   #sweepLater(): void {
     this.#sweep = this.#runtime.clock.after(Math.max(1, this.#options.idleMs / 2), () => {
-      for (const [id, actor] of this.#actors) {
-        if (actor.stopped || actor.passivate(this.#options.idleMs)) this.#actors.delete(id)
-      }
+      for (const actor of this.#actors.values()) actor.passivate(this.#options.idleMs)
       this.#sweepLater()
     })
   }

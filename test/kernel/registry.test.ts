@@ -72,6 +72,23 @@ test("a start that fails refuses everyone who waited, and the next ask starts an
   expect(on.fatals).toEqual([])
 })
 
+test("of an id whose actor could not start, or came to its end, nothing is kept", async () => {
+  const on = world()
+  const { registry, loads, loaded } = counters(on, { intensity: { restarts: 0, withinMs: 1_000 } })
+  // Whoever guesses keys while the database is away names a new one each time.
+  const asks = Array.from({ length: 100 }, (_, n) => registry.ask(`guess ${n}`, add))
+  for (const load of loads.splice(0)) load.reject(new Error("the database is away"))
+  await quiesce(on)
+  expect((await Promise.all(asks)).every(({ kind }) => kind === "refused")).toBeTrue()
+  expect([registry.ids, registry.metrics().actors]).toEqual([[], 0])
+  void registry.ask("a", add)
+  void registry.ask("b", add)
+  await loaded()
+  registry.tellIfActive("a", { type: "throw" })
+  await quiesce(on)
+  expect(registry.ids).toEqual(["b"])
+})
+
 test("news starts nobody, and reaches an actor that is starting", async () => {
   const on = world()
   const { registry, starts, loaded } = counters(on, { mailboxLimit: 3 })
