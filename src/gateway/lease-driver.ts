@@ -159,6 +159,19 @@ export type Restart<Command> = (
 /** When an actor that could not be started again, because the database was away, is looked after again, in milliseconds. */
 export const START_AGAIN_MS = 1_000
 
+/** Looks after an actor that could not be started: once for all starts that fail meanwhile, or each would begin a series of its own. */
+export function startingAgain(clock: Clock, again: (id: string) => void): (id: string) => void {
+  const waiting = new Set<string>()
+  return (id) => {
+    if (waiting.has(id)) return
+    waiting.add(id)
+    clock.after(START_AGAIN_MS, () => {
+      waiting.delete(id)
+      again(id)
+    })
+  }
+}
+
 /**
  * Actors that lease only once they are asked for money start again without knowing of what the one before them had leased. That is
  * in nobody's hands: no neighbour gets anything of it before an actor knows it again. So those are told that they follow one that
@@ -184,6 +197,7 @@ export class Restarts {
   /** `again`: asks for an actor of the kind, which begins it anew. */
   of<Command>(kind: string, start: Restart<Command>, again: (id: string) => void): Start<Command> {
     this.#kinds.add(kind)
+    const startAgain = startingAgain(this.runtime.clock, again)
     return async (id, tell) => {
       const name = `${kind}:${id}`
       const isRestarted = this.#crashed.has(name)
@@ -192,7 +206,7 @@ export class Restarts {
         this.#crashed.delete(name)
         return behaviour
       } catch (error) {
-        if (isRestarted) this.runtime.clock.after(START_AGAIN_MS, () => again(id))
+        if (isRestarted) startAgain(id)
         throw error
       }
     }

@@ -26,9 +26,9 @@ import {
   type LeaseStatements,
   type Restart,
   Restarts,
-  START_AGAIN_MS,
   startAccount,
   startBreaker,
+  startingAgain,
 } from "./lease-driver.ts"
 
 export interface ActorsParts {
@@ -116,8 +116,7 @@ export function startActors(parts: ActorsParts): Actors {
       (id) => void runs.ask(id, (reply) => ({ type: "view", reply })),
     ),
   })
-  const startAgain = (of: () => AccountActors) => (id: string) => clock.after(START_AGAIN_MS, () => void of().view(id))
-  const accounts = new Registry<AccountCommand>(runtime, {
+  const accounts: Registry<AccountCommand> = new Registry<AccountCommand>(runtime, {
     ...common,
     kind: "account",
     start: startAccount({
@@ -125,12 +124,12 @@ export function startActors(parts: ActorsParts): Actors {
       store: parts.store,
       written,
       failed: leaseNotMoved(log),
-      startAgain: startAgain(() => accountActors),
+      startAgain: startingAgain(clock, (id) => void accountActors.view(id)),
     }),
   })
   const accountActors = new AccountActors(accounts)
   const purses = parts.store.breakers
-  const breakers = new Registry<AccountCommand>(runtime, {
+  const breakers: Registry<AccountCommand> = new Registry<AccountCommand>(runtime, {
     ...common,
     kind: "breaker",
     start: startBreaker({
@@ -138,7 +137,7 @@ export function startActors(parts: ActorsParts): Actors {
       purses,
       written,
       failed: leaseNotMoved(log),
-      startAgain: startAgain(() => breakerActors),
+      startAgain: startingAgain(clock, (id) => void breakerActors.view(id)),
     }),
   })
   const keyActors = new KeyActors(keys, clock)

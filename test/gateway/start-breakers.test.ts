@@ -4,9 +4,41 @@ import type { AccountCommand } from "../../actors/account.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { AccountActors } from "../../src/gateway/leasing-actors.ts"
-import { START_AGAIN_MS, startBreaker } from "../../src/gateway/lease-driver.ts"
+import { START_AGAIN_MS, startBreaker, startingAgain } from "../../src/gateway/lease-driver.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { quiesce, world } from "../kernel/world.ts"
+
+test("however often somebody asks meanwhile, it is started again once a second", async () => {
+  const runtime = world()
+  const { clock } = runtime
+  let starts = 0
+  const registry: Registry<AccountCommand> = new Registry<AccountCommand>(runtime, {
+    kind: "account",
+    mailboxLimit: 10,
+    askDeadlineMs: 5_000,
+    idleMs: 90_000,
+    intensity: { restarts: 1, withinMs: 1_000 },
+    start: async (id) => {
+      starts++
+      again(id)
+      throw new DatabaseUnavailable("more statements wait than may")
+    },
+  })
+  const accounts = new AccountActors(registry)
+  const again = startingAgain(clock, (id) => void accounts.view(id))
+  for (let n = 0; n < 100; n++) {
+    void accounts.view("acc")
+    void accounts.view("other")
+    await quiesce(runtime)
+    clock.advance(5)
+  }
+  expect(starts).toBe(200)
+  for (let ms = 0; ms < 5 * START_AGAIN_MS; ms += 5) {
+    clock.advance(5)
+    await quiesce(runtime)
+  }
+  expect(starts).toBe(200 + 2 * 5)
+})
 
 test("a purse whose lease was opened without an answer finds out about it once the database is back", async () => {
   const runtime = world()
