@@ -74,7 +74,8 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
   const { said, stoppedBy } = stoppedAt(meant, ask.stops)
   const text = limited(said, spend(said.count))
   const called = stoppedBy === undefined ? (calling ?? []) : []
-  const calls = called.map((call, index) => planCall(call, `${occasion.serial}${index}`, spend))
+  const fresh = script.ids === "repeated" ? "" : occasion.serial
+  const calls = called.map((call, index) => planCall(call, `${fresh}${index}`, spend))
   const kept = calls.filter((call) => call.pieces.length > 0)
   const callTokens = kept.reduce((sum, call) => sum + call.pieces.length, 0)
 

@@ -39,6 +39,15 @@ export class Parameters {
     return found
   }
 
+  /** Some of what is allowed, with commas between. */
+  someOf<T extends string>(name: string, allowed: readonly T[]): T[] {
+    const found = this.text(name)?.split(",") ?? []
+    for (const one of found)
+      if (!allowed.some((known) => known === one))
+        this.complain(`${name} must be some of ${allowed.join(", ")}, not "${one}"`)
+    return allowed.filter((known) => found.includes(known))
+  }
+
   json(name: string): unknown {
     const value = this.text(name)
     if (value === undefined) return undefined
@@ -67,6 +76,13 @@ export type After = number | "preamble"
 
 /** What a vendor can complain of; each format has its own words for it (format.ts). */
 export type Complaint = "overloaded" | "rate-limited" | "context" | "unsupported" | "server"
+
+/**
+ * Fields that OpenAI's chat completions do not take: the older name of the answer limit on models that think, and metadata of an
+ * answer that is not to be stored. No fault: it is so in each call.
+ */
+export const refusableFields = ["max_tokens", "metadata"] as const
+export type RefusableField = (typeof refusableFields)[number]
 
 export type Fault =
   /** An error status before anything else. */

@@ -6,7 +6,7 @@
 import type { JsonObject } from "../language/json.ts"
 import type { Answer } from "./answer.ts"
 import type { Ask, Caching, PromptBlock } from "./ask.ts"
-import type { Complaint } from "./fault.ts"
+import type { Complaint, RefusableField } from "./fault.ts"
 
 /** An answer as an error: the status that a vendor sends with it, and what it says. */
 export interface VendorError {
@@ -95,6 +95,29 @@ export const chatComplaints: Complaints = {
     "temperature",
   ),
   server: openai(500, "The server had an error while processing your request. Sorry about that!", "server_error"),
+}
+
+const refusals: Readonly<Record<RefusableField, VendorError>> = {
+  max_tokens: openai(
+    400,
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    "invalid_request_error",
+    "unsupported_parameter",
+    "max_tokens",
+  ),
+  metadata: openai(
+    400,
+    "The 'metadata' parameter is only allowed when 'store' is enabled.",
+    "invalid_request_error",
+    null,
+    "metadata",
+  ),
+}
+
+/** What is said to a request that has a field which its model does not take. */
+export const refusalOf = (body: JsonObject, refuses: readonly RefusableField[]): VendorError | undefined => {
+  const refused = refuses.find((field) => (body[field] ?? null) !== null && !(field === "metadata" && body["store"]))
+  return refused && refusals[refused]
 }
 
 /** The same vendor; two refusals have other words. */

@@ -4,7 +4,7 @@
  * A parameter that nothing reads is a mistake in somebody's test, so it is refused by name and never skipped.
  */
 import { isObject, type JsonObject } from "../language/json.ts"
-import { type Fault, Parameters, readFault } from "./fault.ts"
+import { type Fault, Parameters, type RefusableField, readFault, refusableFields } from "./fault.ts"
 
 /** How the counts are told; all but `honest` are what a gateway must not believe. */
 export type UsageReport = "honest" | "none" | "null" | "negative" | "fraction" | "string" | "huge"
@@ -24,6 +24,8 @@ export interface Script {
   readonly delta: number | undefined
   readonly think: number
   readonly tool: ToolScript | undefined
+  /** `repeated`: the ids of calls begin anew in each answer, as some backends have them. */
+  readonly ids: "fresh" | "repeated"
   /** Tool calls in a row, one an answer: as many as results have come back are behind it. Then comes the text. */
   readonly steps: readonly StepScript[] | undefined
   /** Web searches that are run before anything is said. */
@@ -31,6 +33,8 @@ export interface Script {
   readonly usage: UsageScript
   /** Prompts are cached for the credential that asks, and counted so. */
   readonly caches: boolean
+  /** Chat only: a request that has one of these is refused, in OpenAI's words. */
+  readonly refuses: readonly RefusableField[]
   readonly fault: Fault | undefined
   /** How many calls of this very script the fault hits. */
   readonly times: number
@@ -83,6 +87,7 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
     delta: parameters.integer("delta", 1),
     think: parameters.integer("think") ?? 0,
     tool: readTool(parameters),
+    ids: parameters.oneOf("ids", ["repeated"] as const) ?? "fresh",
     steps: readSteps(parameters),
     searches: parameters.integer("searches") ?? 0,
     usage: {
@@ -94,6 +99,7 @@ export const parseScript = (query: string, override = ""): Script | ScriptProble
       counted: parameters.integer("counted"),
     },
     caches: parameters.oneOf("cache", ["prefix"]) !== undefined,
+    refuses: parameters.someOf("refuses", refusableFields),
     fault: readFault(parameters),
     times: parameters.integer("times", 1) ?? Infinity,
   }

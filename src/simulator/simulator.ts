@@ -8,7 +8,7 @@ import { isObject, type JsonObject } from "../language/json.ts"
 import { missingTool, planAnswer } from "./answer.ts"
 import { chat, completions, embeddings } from "./chat.ts"
 import { comesInsteadOfAnswer } from "./fault.ts"
-import type { SimulatedFormat } from "./format.ts"
+import { refusalOf, type SimulatedFormat } from "./format.ts"
 import { type Call, Journal, type OpenCall, parseScript, type Script, ScriptProblem, splitModel } from "./script.ts"
 import { messages } from "./messages.ts"
 import { Client, type Ending, play, sendBody, sendError } from "./play.ts"
@@ -115,6 +115,11 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
     if (typeof ask === "string") return refuse(ask)
     const problem = problemOf(script, format) ?? missingTool(ask, script)
     if (problem !== undefined) return refuse(`simulator: ${problem}`)
+    const refusal = refusalOf(body, script.refuses)
+    if (refusal !== undefined) {
+      await sendError(client, format, refusal, serial)
+      return "faulted"
+    }
     const fault = stillHits(script, `${call.model}\n${override}`) ? script.fault : undefined
     const mute = fault?.kind === "empty"
     const isCached = script.caches && (fault === undefined || !comesInsteadOfAnswer(fault))
@@ -162,10 +167,13 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
   }
 }
 
-const problemOf = (script: Script, format: SimulatedFormat): string | undefined =>
-  script.fault?.kind === "failed" && format.failedReply === undefined
-    ? `fault=failed is of responses alone, not of ${format.name}`
+const problemOf = (script: Script, format: SimulatedFormat): string | undefined => {
+  if (script.fault?.kind === "failed" && format.failedReply === undefined)
+    return `fault=failed is of responses alone, not of ${format.name}`
+  return script.refuses.length > 0 && format.name !== "chat"
+    ? `refuses is of chat alone, not of ${format.name}`
     : undefined
+}
 
 const pathOf = (url: string): string => {
   const mark = url.indexOf("?")

@@ -1,0 +1,63 @@
+/** Habits of some vendors' backends that are no faults: ids of calls that begin anew, and fields that they do not take. */
+import { describe, expect, test } from "bun:test"
+import { ask, at, eventsOf, formats, simulatorForFile, stream } from "./ask.ts"
+
+const simulator = simulatorForFile()
+
+const message = (reply: unknown): string => String(at(reply, "error", "message"))
+
+const idsIn = (text: string): string[] => [...new Set(text.match(/\b(?:call|toolu)_(?:sim\w+|\d+)/g))]
+
+describe.each(formats)("%s: ids", (format) => {
+  const schema = { type: "object", properties: {} }
+  const tools = {
+    chat: [{ type: "function", function: { name: "look", parameters: schema } }],
+    messages: [{ name: "look", input_schema: schema }],
+    responses: [{ type: "function", name: "look", parameters: schema }],
+  }[format]
+  const idsOf = async (script: string, more = {}): Promise<string[]> =>
+    idsIn(await (await ask(simulator, format, `tool=look&tools=2${script}`, { tools, ...more })).text())
+
+  test("are each answer's own, or begin anew in each where that is scripted", async () => {
+    expect(await idsOf("")).not.toEqual(await idsOf(""))
+    const prefix = format === "messages" ? "toolu" : "call"
+    for (const more of [{}, {}, stream, stream])
+      expect(await idsOf("&ids=repeated", more)).toEqual([`${prefix}_0`, `${prefix}_1`])
+  })
+})
+
+describe("chat: refuses", () => {
+  const refusals = [
+    ["max_tokens", { max_tokens: 9 }, 400, "Use 'max_completion_tokens' instead."],
+    ["max_tokens", { max_completion_tokens: 9 }, 200, ""],
+    ["max_tokens", { max_tokens: null }, 200, ""],
+    ["metadata", { metadata: { a: "b" } }, 400, "only allowed when 'store' is enabled"],
+    ["metadata", { metadata: { a: "b" }, store: false }, 400, "only allowed when 'store' is enabled"],
+    ["metadata", { metadata: { a: "b" }, store: true }, 200, ""],
+    ["metadata", { max_tokens: 9 }, 200, ""],
+    ["max_tokens,metadata", { metadata: {} }, 400, "store"],
+    ["max_tokens,metadata", { max_tokens: 9 }, 400, "max_completion_tokens"],
+  ] as const
+  test.each(refusals)("%s of %j: %d", async (fields, more, status, words) => {
+    for (const how of [{}, stream]) {
+      const response = await ask(simulator, "chat", `refuses=${fields}`, { ...more, ...how })
+      expect(response.status).toBe(status)
+      if (status === 400) expect(message(await response.json())).toContain(words)
+      else if (how === stream) expect(eventsOf(await response.text()).at(-1)).toBe("[DONE]")
+    }
+  })
+
+  test("is of chat alone, and of fields that a vendor refuses", async () => {
+    for (const format of ["messages", "responses"] as const) {
+      const response = await ask(simulator, format, "refuses=metadata")
+      expect([response.status, message(await response.json())]).toEqual([400, expect.stringContaining("refuses")])
+    }
+    const odd = await ask(simulator, "chat", "refuses=max_tokens,odd")
+    expect([odd.status, message(await odd.json())]).toEqual([400, expect.stringContaining("odd")])
+  })
+
+  test("is told in the journal as an answer that is none", async () => {
+    await ask(simulator, "chat", "refuses=max_tokens", { max_tokens: 1000 })
+    expect(simulator.calls[0]?.outcome).toBe("faulted")
+  })
+})
