@@ -10,6 +10,9 @@ const show = (part: JsonObject): JsonObject => give({ role: "user", content: [pa
 const tools = (...list: JsonObject[]): JsonObject => ask({ tools: list })
 const schema = { type: "object", properties: {} }
 
+/** One function is offered. */
+const choosing = (tool_choice: JsonObject): JsonObject => ask({ tools: [{ type: "function", name: "f" }], tool_choice })
+
 const EMPTY = "request.invalid"
 const SHAPE = "request.invalid_request"
 const FEATURE = "request.unsupported_feature"
@@ -67,6 +70,16 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   [
     "a hosted tool given in the midst of the input",
     give({ type: "additional_tools", role: "developer", tools: [{ type: "mcp" }] }),
+    FEATURE,
+  ],
+  ["a choice of search in stored files", choosing({ type: "file_search" }), FEATURE],
+  ["a choice of a server's tool", choosing({ type: "mcp", server_label: "s", name: "f" }), FEATURE],
+  ["a choice of image generation without tools", ask({ tool_choice: { type: "image_generation" } }), FEATURE],
+  ["a choice of web search that is not offered", choosing({ type: "web_search_preview" }), FEATURE],
+  ["a choice of a shell that is not offered", choosing({ type: "shell" }), FEATURE],
+  [
+    "a hosted tool among those allowed",
+    choosing({ type: "allowed_tools", mode: "auto", tools: [{ type: "function", name: "f" }, { type: "mcp" }] }),
     FEATURE,
   ],
   ["a dearer service tier", ask({ service_tier: "priority" }), FEATURE],
@@ -161,6 +174,29 @@ const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Parti
       { type: "apply_patch" },
       { type: "tool_search" },
     ),
+    { features: new Set(["tools"]) },
+  ],
+  [
+    "a choice of web search by an older name",
+    ask({ tools: [{ type: "web_search" }], tool_choice: { type: "web_search_preview_2025_03_11" } }),
+    { features: new Set(["web_search"]) },
+  ],
+  [
+    "a choice of what came in the midst of the input",
+    ask({
+      input: [
+        { role: "user", content: "Hi" },
+        { type: "additional_tools", tools: [{ type: "apply_patch" }] },
+      ],
+      tool_choice: { type: "apply_patch" },
+    }),
+    { features: new Set(["tools"]) },
+  ],
+  ["a choice by name", choosing({ type: "function", name: "f" }), { features: new Set(["tools"]) }],
+  ["a choice of a name alone, which the backend judges", choosing({ name: "f" }), { features: new Set(["tools"]) }],
+  [
+    "tools that are allowed",
+    choosing({ type: "allowed_tools", mode: "required", tools: [{ type: "function", name: "f" }] }),
     { features: new Set(["tools"]) },
   ],
   [

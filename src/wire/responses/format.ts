@@ -71,7 +71,7 @@ export function decodeRequest(
   if (toolCalls instanceof Failure) return toolCalls
   const format = readFormat(body)
   if (format instanceof Failure) return format
-  const tools = checkTools(body["tools"], input.items)
+  const tools = checkTools(body, input.items)
   if (tools instanceof Failure) return tools
   const refusal = refuseNotServed(body, input, background) ?? tools.refusal
   if (refusal) return refusal

@@ -42,8 +42,8 @@ export interface ToolUse {
 }
 
 /** Tools come at the top, and in the midst of the input as items that hold some: told later, or found by a search for tools. */
-export function checkTools(value: Json | undefined, items: readonly JsonObject[]): ToolUse | Failure {
-  const tools = readTools(value, "tools")
+export function checkTools(body: JsonObject, items: readonly JsonObject[]): ToolUse | Failure {
+  const tools = readTools(body["tools"], "tools")
   if (tools instanceof Failure) return tools
   const all = [...tools]
   for (const [index, item] of items.entries()) {
@@ -54,7 +54,25 @@ export function checkTools(value: Json | undefined, items: readonly JsonObject[]
   }
   const features = new Set<Feature>()
   for (const tool of all) features.add(isWebSearch(tool) ? "web_search" : "tools")
-  return { features, refusal: firstFailure(all, refuseHosted) }
+  return { features, refusal: firstFailure(all, refuseHosted) ?? refuseChoice(body["tool_choice"], all) }
+}
+
+/** These are chosen by their names, which the backend judges. */
+const NAMED: readonly unknown[] = ["function", "custom"]
+
+/**
+ * What runs at the backend is not to be had by a choice either: a tool that is chosen by its type must be among the tools. So must
+ * each of those that are allowed.
+ */
+function refuseChoice(choice: Json | undefined, tools: readonly JsonObject[]): Failure | undefined {
+  if (!isObject(choice)) return undefined
+  const chosen = choice["type"] === "allowed_tools" ? choice["tools"] : choice
+  return firstFailure([chosen].flat().filter(isObject), (one) => {
+    const { type } = one
+    if (!present(type) || NAMED.includes(type)) return undefined
+    if (tools.some((tool) => tool["type"] === type || (isWebSearch(tool) && isWebSearch(one)))) return undefined
+    return notServed(`'tool_choice' names a tool of type ${shown(type)}, and there is none among 'tools'.`)
+  })
 }
 
 const isWebSearch = (tool: JsonObject): boolean => beginsWith(tool["type"], "web_search")

@@ -312,7 +312,7 @@ const refused: readonly (readonly [fact: string, fields: JsonObject, code: strin
   ["an image without an address", user({ type: "input_image" }), SHAPE],
   ["a data URL that is not base64", user({ type: "input_image", image_url: "data:image/png,AAAA" }), SHAPE],
   ["a file without anything in it", user({ type: "input_file", filename: "a.pdf" }), SHAPE],
-  ["a choice of a tool that is not served", { tool_choice: { type: "apply_patch" } }, FEATURE],
+  ["a choice of a tool that is not served", { tools: [{ type: "shell" }], tool_choice: { type: "shell" } }, FEATURE],
   ["a choice that is a number", { tool_choice: 1 }, SHAPE],
   ["an output format of another kind", { text: { format: { type: "python" } } }, FEATURE],
   ["a schema that is missing", { text: { format: { type: "json_schema", name: "n" } } }, SHAPE],
