@@ -204,7 +204,7 @@ const refused = ({ code, detail }: Failure): BodyReply => ({ type: "refused", re
  */
 const UNTRANSLATABLE: Readonly<Record<Endpoint, readonly string[]>> = {
   chat: paths(
-    "seed logprobs top_logprobs logit_bias presence_penalty frequency_penalty metadata prediction verbosity " +
+    "seed logprobs top_logprobs logit_bias presence_penalty frequency_penalty metadata prediction " +
       "prompt_cache_key prompt_cache_retention prompt_cache_options messages.name",
   ),
   messages: paths(
@@ -240,8 +240,8 @@ const UNTRANSLATABLE_FOR_INVOKE = paths(
   "output_config.task_budget messages.output_config messages.clear_at tools.allowed_callers",
 )
 
-/** Only the messages format has these, whatever the client's format. */
-const SAMPLING = paths("top_k")
+/** Only the messages format has the one, only chat and responses have the other. */
+const [SAMPLING, VERBOSITY] = [paths("top_k"), paths("verbosity")]
 
 /** The paths of fields in a request that its backend does not get. */
 function untranslatableFields(request: ModelRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {
@@ -252,11 +252,11 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
     const ofTools = unknownOfTools(acceptedBetas(betas, body)).map((name) => `tools.${name}`)
     return presentPaths(body, [...UNTRANSLATABLE_FOR_INVOKE, ...ofTools])
   }
-  const sampling = spoken === "chat" || spoken === "responses" ? SAMPLING : []
+  const lacking = spoken === "chat" || spoken === "responses" ? SAMPLING : VERBOSITY
   // Every format has a counterpart of these two.
   const lost = pass.filter((name) => name !== "thinking" && name !== "top_k")
   return [
-    ...presentPaths(body, [...UNTRANSLATABLE[endpoint], ...sampling]),
+    ...presentPaths(body, [...UNTRANSLATABLE[endpoint], ...lacking]),
     ...untranslatableTypes(endpoint, body),
     ...(spoken === undefined || spoken === "messages"
       ? [...presentPaths(body, STRICT, isTrue), ...presentPaths(body, DETAIL, isChosen)]

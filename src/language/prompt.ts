@@ -22,6 +22,8 @@ export interface Prompt {
   readonly stopSequences: readonly string[]
   readonly sampling: Sampling
   readonly output: OutputFormat | undefined
+  /** How much is to be said, where the client asks for it. */
+  readonly verbosity?: Verbosity | undefined
   readonly reasoning: Reasoning | undefined
 }
 
@@ -154,6 +156,8 @@ export type OutputFormat =
       readonly schema: JsonObject
       readonly strict: boolean | undefined
     }
+
+export type Verbosity = "low" | "medium" | "high"
 
 export type Effort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max"
 

@@ -18,7 +18,16 @@ import {
   readObjects,
   shown,
 } from "../../language/json.ts"
-import type { Effort, OutputFormat, Prompt, Reasoning, Sampling, Tool, ToolChoice } from "../../language/prompt.ts"
+import type {
+  Effort,
+  OutputFormat,
+  Prompt,
+  Reasoning,
+  Sampling,
+  Tool,
+  ToolChoice,
+  Verbosity,
+} from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
 import { cacheMark, readConversation } from "./messages-in.ts"
 
@@ -38,6 +47,8 @@ export function decodePrompt(request: ModelRequest): Prompt | Failure {
   if (sampling instanceof Failure) return sampling
   const output = readOutput(body.response_format)
   if (output instanceof Failure) return output
+  const verbosity = readVerbosity(body.verbosity)
+  if (verbosity instanceof Failure) return verbosity
   const reasoning = readReasoning(body, request.maxOutputTokens)
   if (reasoning instanceof Failure) return reasoning
   return {
@@ -46,6 +57,7 @@ export function decodePrompt(request: ModelRequest): Prompt | Failure {
     stopSequences,
     sampling,
     output,
+    verbosity,
     reasoning,
   }
 }
@@ -95,6 +107,14 @@ function readOutput(value: Json | undefined): OutputFormat | undefined | Failure
     schema,
     strict: typeof strict === "boolean" ? strict : undefined,
   }
+}
+
+const VERBOSITIES: readonly Verbosity[] = ["low", "medium", "high"]
+
+function readVerbosity(value: Json | undefined): Verbosity | undefined | Failure {
+  if (!present(value)) return undefined
+  const verbosity = VERBOSITIES.find((known) => known === value)
+  return verbosity ?? misshapen(`'verbosity' is ${shown(value)}; it must be one of ${VERBOSITIES.join(", ")}.`)
 }
 
 // The tools of a chat request, and which of them the model may or must call, into the neutral language. The older

@@ -240,7 +240,7 @@ function readNumber(body: JsonObject, field: string): number | undefined | Failu
   return typeof value === "number" ? value : misshapen(`'${field}' is ${shown(value)}; it must be a number.`)
 }
 
-/** `text.verbosity` is left out: no other format can ask for it. */
+/** `text.verbosity` is left out: of the backends that speak chat only some know it. */
 function decodeOutput(text: Json | undefined): OutputFormat | undefined | Failure {
   const format = isObject(text) ? text["format"] : undefined
   if (!isObject(format)) return undefined

@@ -53,7 +53,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
     ...tools,
     ...(temperature === undefined ? {} : { temperature }),
     ...(topP === undefined ? {} : { top_p: topP }),
-    ...(prompt.output ? { text: { format: encodeOutput(prompt.output) } } : {}),
+    ...encodeText(prompt, target),
     ...(prompt.reasoning ? encodeReasoning(prompt.reasoning) : {}),
     service_tier: serviceTier("responses", request.body),
     ...(request.endUser === undefined ? {} : { safety_identifier: request.endUser }),
@@ -80,6 +80,13 @@ function conversation({ instructions: told, turns, output }: Prompt, names: Tool
   if (input.length === 0 || output?.kind === "json") return { input: [...developerItem(instructions), ...input] }
   const text = instructions.map(({ text }) => text).join("\n\n")
   return text === "" ? { input } : { instructions: text, input }
+}
+
+/** A model that does not take a verbosity has it in its `strip` by the name that chat clients know. */
+function encodeText({ output, verbosity }: Prompt, { strip }: Target): JsonObject {
+  const text: JsonObject = output ? { format: encodeOutput(output) } : {}
+  if (verbosity !== undefined && !strip.includes("verbosity")) text["verbosity"] = verbosity
+  return Object.keys(text).length === 0 ? {} : { text }
 }
 
 function encodeOutput(output: OutputFormat): JsonObject {

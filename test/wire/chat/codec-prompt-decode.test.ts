@@ -319,7 +319,7 @@ const understood: readonly (readonly [fact: string, body: JsonObject, says: Part
     ],
     [
       "what has no place in the neutral language is left out",
-      { seed: 1, logprobs: true, logit_bias: {}, presence_penalty: 1, metadata: {}, verbosity: "low", x_new: 1 },
+      { seed: 1, logprobs: true, logit_bias: {}, presence_penalty: 1, metadata: {}, x_new: 1 },
       {},
     ],
     [
