@@ -207,11 +207,13 @@ async function prepareSession(sql: Sql, options: PrepareOptions): Promise<Server
   const { statementTimeoutMs, lockWaitMs } = options
   // The server would compile sums over years of records, which it thinks dear: seconds for what is read in milliseconds. In its own
   // forms of dates and bytes, where those are others, times would not be read, or the month as the day, and bytes as other ones; and
-  // backslashes in our statements would be escapes. It may end sessions in which nothing is asked, and with one of them this process' lock.
+  // backslashes in our statements would be escapes. Names that it quotes when it tells them would be other names when they are quoted again.
+  // It may end sessions in which nothing is asked, and with one of them this process' lock.
   const limited = sql
     .unsafe(
       `set statement_timeout = ${statementTimeoutMs}; set lock_timeout = ${lockWaitMs}; set jit = off;
-        set datestyle = 'ISO, YMD'; set bytea_output = 'hex'; set standard_conforming_strings = on; set idle_session_timeout = 0`,
+        set datestyle = 'ISO, YMD'; set bytea_output = 'hex'; set standard_conforming_strings = on; set quote_all_identifiers = off;
+        set idle_session_timeout = 0`,
     )
     .execute()
   if (options.overNetwork) for (const statement of noticeTheDead) void sql.unsafe(statement).catch(() => {})

@@ -1,7 +1,8 @@
 /** What only a PostgreSQL server can show: backends that are killed, statements that outlive their caller. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { DatabaseUnavailable, openDatabase } from "../../../src/store/database.ts"
-import { directConnection, openTestDatabase, type TestDatabase } from "../harness.ts"
+import { migrate } from "../../../src/store/migrate.ts"
+import { directConnection, openEmptyDatabase, openTestDatabase, type TestDatabase } from "../harness.ts"
 
 let target: TestDatabase
 beforeAll(async () => {
@@ -105,4 +106,17 @@ test("a server that ends sessions in which nothing is asked ends none of ours, a
   await target.sql.unsafe(`alter database "${name}" reset all`)
   expect(after).toEqual(before)
   expect(before[0]?.found).toBe("17")
+})
+
+test("a server that quotes every name it tells takes the schema, and its months are found by their names", async () => {
+  await using empty = await openEmptyDatabase()
+  const name = new URL(empty.url).pathname.slice(1)
+  await target.sql.unsafe(`alter database "${name}" set quote_all_identifiers = on`)
+  const done = await migrate(empty.url)
+  expect(done.length).toBeGreaterThan(50)
+  expect(await migrate(empty.url)).toEqual([])
+  const db = openDatabase({ url: empty.url, connections: 1 })
+  const [row] = await db.run((sql) => sql<{ name: string }[]>`select 'usage'::regclass::text as name`)
+  await db.close()
+  expect(row?.name).toBe("usage")
 })
