@@ -4,7 +4,7 @@
  * turn (sd_notify(3), sd_watchdog_enabled(3)). Elsewhere nobody is told. The message is a datagram to a unix socket, which Bun
  * itself cannot send.
  *
- * Then the signals that it stops at, and what is thrown where nobody catches it.
+ * Then the signals that it ends or stops at, and what is thrown where nobody catches it.
  *
  * Then what Bun reads of the environment when a process starts, for which the process replaces itself once, with the same id: how many
  * requests it may have in flight, of which Bun's `fetch` allows 256 and queues the rest in silence; and when memory that is free is
@@ -12,6 +12,7 @@
  */
 import { dlopen, ptr } from "bun:ffi"
 import { closeSync, openSync, readFileSync } from "node:fs"
+import { constants } from "node:os"
 import type { Log } from "./log.ts"
 
 export interface ServiceManager {
@@ -87,7 +88,7 @@ const openLibc = () =>
  * What a process stops in order at. SIGHUP is one for a process that serves alone, such as when its terminal is closed, unless it was
  * started to ignore it, as `nohup` does. Of several processes the supervisor takes it for another thing.
  */
-export const stopSignals = (isOfSeveral: boolean): readonly NodeJS.Signals[] =>
+const stopSignals = (isOfSeveral: boolean): readonly NodeJS.Signals[] =>
   isOfSeveral || ignoresHangUp() ? ["SIGTERM", "SIGINT"] : ["SIGTERM", "SIGINT", "SIGHUP"]
 
 /** Asked before a handler is set. Signals are bits in hex from the right, of which SIGHUP is the first (proc(5)). Only Linux says it. */
@@ -97,6 +98,21 @@ function ignoresHangUp(): boolean {
   } catch {
     return false
   }
+}
+
+/**
+ * The first process of a container is sent no signal that it has no handler for (pid_namespaces(7)), so that SIGKILL alone could end it
+ * until it takes calls. These end it as they end any other process, until `stopAt` has it stop in order.
+ */
+export function endAtSignals(): void {
+  if (process.pid === 1) for (const signal of stopSignals(true)) process.on(signal, endAtOnce)
+}
+
+const endAtOnce = (signal: NodeJS.Signals) => process.exit(128 + constants.signals[signal])
+
+/** Each time that one of the signals comes. */
+export function stopAt(isOfSeveral: boolean, stop: (signal: NodeJS.Signals) => void): void {
+  for (const signal of stopSignals(isOfSeveral)) process.off(signal, endAtOnce).on(signal, () => stop(signal))
 }
 
 /**

@@ -9,7 +9,7 @@ import { bound, type Config, workersOf } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { isLoopback } from "../http/dashboard/session.ts"
 import { logToStandardOutput } from "../log.ts"
-import { ensureRuntimeSettings, logStrayErrors, ownCommand, serviceManager, stopSignals } from "../own-process.ts"
+import { ensureRuntimeSettings, logStrayErrors, ownCommand, serviceManager, stopAt } from "../own-process.ts"
 import { wholeRupiah } from "../payments/provider.ts"
 import { total } from "../payments/top-ups.ts"
 import type { Server } from "../server/server.ts"
@@ -120,7 +120,7 @@ async function serve(mode: "dev" | "start"): Promise<void> {
     manager.stopping()
     void drain().then(resolve, reject)
   }
-  for (const signal of stopSignals(isOfSeveral)) process.on(signal, () => stop(signal))
+  stopAt(isOfSeveral, stop)
   const worker = isOfSeveral ? serveAsWorker(server, () => stop("no supervisor")) : undefined
   manager.ready()
   // Last, so that whoever reads it can stop it in order.
@@ -168,7 +168,7 @@ async function supervise(config: Config): Promise<void> {
     manager.stopping()
     void supervisor.stop().then(stopped.resolve, stopped.reject)
   }
-  for (const signal of stopSignals(true)) process.on(signal, () => stop(signal))
+  stopAt(true, stop)
   process.on("SIGHUP", () => void supervisor.replaceAll())
   const metrics = bound("METRICS_PORT", config, () => listenForMetrics(config, supervisor))
   const url = await supervisor.start().catch((error: unknown) => {
@@ -299,8 +299,6 @@ export const simulatorCommand = () =>
       })
       console.log(`simulator: ${simulator.url} (chat completions, messages, responses)
 script a call in its model's name: "any-name?ttft=200&pace=20&output=50&fault=status&status=503&times=2"`)
-      await new Promise<void>((resolve) => {
-        for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => resolve())
-      })
+      await new Promise<void>((resolve) => stopAt(true, () => resolve()))
       await simulator.stop()
     })

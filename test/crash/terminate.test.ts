@@ -1,6 +1,6 @@
 /** SIGTERM in the midst of calls, and what a process warns of. SIGKILL is in torture.test.ts. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../free-port.ts"
@@ -195,3 +195,27 @@ test("a process that cannot read which calls it is to take back is none that die
   gateway = await house.start()
   expect(gateway.complaints.join("\n")).not.toContain("closed a dead process")
 })
+
+/** Where a process can be made the first of its own, as in a container: the kernel keeps from it what it has no handler for. */
+const asFirst = ["unshare", "-rpf", "--kill-child"]
+
+test.skipIf(!Bun.spawnSync([...asFirst, "true"]).success)(
+  "the first process of a container ends at SIGTERM while it starts, and in order once it listens",
+  async () => {
+    await gateway.kill()
+    using silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
+    const terminate = ({ pid }: ChildGateway) =>
+      process.kill(Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")), "SIGTERM")
+    const starting = house.spawn({ DATABASE_URL: `postgres://root@127.0.0.1:${silent.port}/loket` }, asFirst)
+    while (!starting.complaints.join().includes("waits for the database")) await Bun.sleep(10)
+    const since = performance.now()
+    terminate(starting)
+    expect(await starting.exited).toBe(143)
+    expect(performance.now() - since).toBeLessThan(2_000)
+    gateway = await house.start({}, asFirst)
+    const stream = await streaming()
+    terminate(gateway)
+    expect(await stream.text()).toInclude(terminals.chat)
+    expect(await gateway.exited).toBe(0)
+  },
+)
