@@ -1,8 +1,8 @@
 /**
  * What HTTP needs of a connection. Its idle time-out first: Bun closes an idle connection, but counts the time of a response as idle
  * too, also of a stream. So the time-out is disabled while a call is in flight. It is set again right before the response ends,
- * because Bun ignores it afterwards. Then its client's address, a body that is not read to its end, and how many connections there
- * may be.
+ * because Bun ignores it afterwards. Then its client's address, a file whose reader may not read it any more, a body that is not read
+ * to its end, and how many connections there may be.
  *
  * Beside it what a browser is told of calls that pages of other origins make (CORS, as the Fetch standard has it): nothing, but for
  * those that a key lists (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). Credentials of a browser are never asked
@@ -89,6 +89,36 @@ const STREAMS = /^text\/(?:event-stream|csv)\b/
 export function isStream(headers: Headers): boolean {
   const type = headers.get("content-type") ?? ""
   return STREAMS.test(type) || (type === "application/json" && headers.has("content-disposition"))
+}
+
+const ALLOWED_FOR_MS = 1_000
+
+/** A file takes as long as its reader does: sessions, memberships and roles may end meanwhile, and the file then with them. */
+export function whileAllowed(file: Response, isAllowed: () => Promise<boolean>): Response {
+  const reader = file.body?.getReader()
+  if (reader === undefined) return file
+  let askedAt = performance.now()
+  const body = new ReadableStream<Uint8Array>(
+    {
+      // It may break off while nobody reads it.
+      start: (controller) => void reader.closed.catch((error: unknown) => controller.error(error)),
+      async pull(controller) {
+        const { done, value } = await reader.read()
+        if (performance.now() - askedAt > ALLOWED_FOR_MS) {
+          if (!(await isAllowed())) {
+            await reader.cancel()
+            throw new Error("whoever reads the file may not read it any more")
+          }
+          askedAt = performance.now()
+        }
+        if (done) controller.close()
+        else controller.enqueue(value)
+      },
+      cancel: () => reader.cancel(),
+    },
+    { highWaterMark: 0 },
+  )
+  return new Response(body, file)
 }
 
 /**

@@ -16,6 +16,7 @@ import type { OperatorRole } from "../store/operator/role.ts"
 import { parseBody } from "../wire/body.ts"
 import { type ChangeName, IDEMPOTENCY_KEY } from "../store/idempotency-keys.ts"
 import type { Changes, Outcome, Sent } from "./changes.ts"
+import { whileAllowed } from "./connection.ts"
 import { contextOf } from "./edge.ts"
 import type { Said } from "./shapes.ts"
 
@@ -155,7 +156,7 @@ export const routesFor =
       const askedAt = performance.now()
       const bytes = isKeyed || readBody !== undefined ? await readBytes(request) : NO_BYTES
       if (bytes instanceof Failure) return bytes
-      return await inTurn(asked, request, async () => {
+      const answered = await inTurn(asked, request, async () => {
         // Whoever held a body back, or had to wait, must not be taken for what they were when it began.
         const caller = performance.now() - askedAt < SOON_MS ? asked : await find(request, terms)
         if (caller instanceof Failure) return caller
@@ -178,6 +179,9 @@ export const routesFor =
         Object.assign(set.headers, outcome.headers)
         return outcome.answer as AnswerOf<Answer>
       })
+      const isFile = terms.media === "text/csv" || terms.media === "application/json"
+      if (!isFile || !(answered instanceof Response)) return answered
+      return whileAllowed(answered, async () => !((await find(request, terms)) instanceof Failure)) as AnswerOf<Answer>
     }
     const options = {
       ...documented(credential, terms as RouteTerms),

@@ -151,8 +151,12 @@ const event: AccountEvent = {
 
 const never = () => Promise.reject(new Error("not asked"))
 
+/** Whose sessions have ended. */
+const ended = new Set<string>()
+
+const sessionOf = (who: string) => (ended.has(who) ? new Failure("auth.unauthorized") : ownerSession(who))
 const authenticate = Object.assign(
-  (request: Request) => Promise.resolve(ownerSession(request.headers.get("x-who") ?? "")),
+  (request: Request) => Promise.resolve(sessionOf(request.headers.get("x-who") ?? "")),
   { changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) } },
 )
 const controllers = {
@@ -216,3 +220,32 @@ test("HEAD of a file without an end is answered at once, and takes no place", as
   expect(file.status).toBe(200)
   await file.body?.cancel()
 })
+
+test.each(Object.entries(controllers))(
+  "a file whose reader may not read it any more breaks off within a second or two, and gives its place back (%s)",
+  async (path, controller) => {
+    const handle = edgeHandler(new Elysia().use(edge).use(controller()), {
+      log: createLog("error", () => {}),
+      now: Date.now,
+    })
+    const ask = async () =>
+      await handle(new Request(`http://gateway${path}`, { headers: { "x-who": "acc_3" } }), () => "")
+    const files = await Promise.all(Array.from({ length: 4 }, ask))
+    const readers = files.map((file) => file.body?.getReader())
+    const since = performance.now()
+    ended.add("acc_3")
+    for (const reader of readers) {
+      const rest = async () => {
+        while (!(await reader?.read())?.done) await Bun.sleep(1)
+      }
+      expect(await rest().catch((error: Error) => error.message)).toBe(
+        "whoever reads the file may not read it any more",
+      )
+    }
+    expect(performance.now() - since).toBeLessThan(10_000)
+    ended.delete("acc_3")
+    const next = await ask()
+    expect(next.status).toBe(200)
+    await next.body?.cancel()
+  },
+)
