@@ -223,6 +223,23 @@ async function detach(sql: Sql, table: string): Promise<void> {
   }
 }
 
+/**
+ * When the last archived month ended, where calls of the account were archived that began in the time. Hours are those in which calls began: a call that
+ * arrived in the month's last moments may be of the next month's first hour.
+ */
+export const archivedWithin = (sql: Sql, { accountId, from, to }: ArchivedQuestion) => sql<{ until: Date }[]>`
+  select a.until from (select max(until_at) as until from archives) a
+  where exists (
+    select from usage_hours where account_id = ${accountId} and hour <= a.until
+      and hour > ${from ?? new Date(0)}::timestamptz - interval '1 hour' ${to === undefined ? sql`` : sql`and hour < ${to}`}
+  )`
+
+interface ArchivedQuestion {
+  readonly accountId: string
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+}
+
 /** Where a call's records are, if they are archived. */
 export interface ArchivePlace {
   readonly name: string

@@ -6,7 +6,7 @@ import type { UsageStatus } from "../../actors/ledger.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import type { Rates, Tokens } from "../../actors/money/price.ts"
 import type { ArchivedRow } from "./archive-file.ts"
-import { findArchived, readArchived } from "./archives.ts"
+import { archivedWithin, findArchived, readArchived } from "./archives.ts"
 import type { Database, Sql } from "./database.ts"
 import {
   atLeastNewest,
@@ -75,8 +75,8 @@ export interface UsageStore {
   list(filter: UsageFilter, page: UsagePage): Promise<readonly UsageRow[]>
   /** The final record of a call, and the markers of its reroutes in their order. What failed tries cost is the house's own. */
   find(accountId: string, requestId: string): Promise<{ record: UsageRow; markers: readonly UsageRow[] } | undefined>
-  /** How many months are in files, whose calls are listed no more. */
-  archived(): Promise<number>
+  /** Calls that arrived before are in files, and listed no more. Undefined where none of the account's is within the filter's time. */
+  archivedUntil(filter: UsageFilter): Promise<Date | undefined>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -113,12 +113,9 @@ export function usageStore(database: Database, archives: string): UsageStore {
       return rare.map(toUsageRow)
     },
 
-    async archived() {
-      const [row] = await database.run(
-        (sql) => sql<{ months: number }[]>`select count(*)::int as months from archives`,
-        once,
-      )
-      return row?.months ?? 0
+    async archivedUntil(filter) {
+      const [row] = await database.run((sql) => archivedWithin(sql, filter), once)
+      return row?.until
     },
 
     async find(accountId, requestId) {

@@ -558,6 +558,24 @@ describe("the list", () => {
     await eventually(async () => expect(await rows.count()).toBe(51))
   })
 
+  test("says which calls are archived, and so neither in it nor in its file", async () => {
+    const owner = await world.gateway.person()
+    await world.gateway
+      .sql`insert into usage_hours (account_id, hour, model, key_id, endpoint, status, calls, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, cache_reads)
+      values (${owner.accountId}, '2026-06-30T20:00Z', ${SMALL}, ${keyId}, 'chat', 'ok', 1, 1, 1, 0, 0, 1, 0)`
+    await world.gateway
+      .sql`insert into archives (name, from_call, until_call, until_at, records, charge_micro, absorbed_micro, bytes, sha256)
+      values ('usage_2026_06', '', '', '2026-07-01', 0, 0, 0, 0, '')`
+    await using visit = await world.visit({ person: owner, size: "phone", language: "id" })
+    await visit.open("/usage?from=2026-07-01&to=2026-07-31")
+    await visit.page.getByText(/tiba sebelum 1 Jul 2026, 07\.00 sudah diarsipkan/).waitFor()
+    await visit.expectAccessible()
+    await visit.expectNoSidewaysScroll()
+    await visit.open("/usage?from=2026-07-02&to=2026-07-31")
+    await visit.page.getByRole("link", { name: "Mulai cepat" }).last().waitFor()
+    expect(await visit.page.getByText("diarsipkan").count()).toBe(0)
+  })
+
   test("of a new account says where to begin", async () => {
     await using visit = await world.visit({ person: await world.gateway.person(), size: "phone", language: "id" })
     await visit.open("/usage")

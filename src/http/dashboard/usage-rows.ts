@@ -10,7 +10,19 @@ import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { FinishedCall } from "../../gateway/ports.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
 import { type Cell, type CsvFile, csvFile, Rupiah } from "./page.ts"
-import { described, field, flag, integer, micro as microShape, oneOf, orNull, rates, text, time } from "../shapes.ts"
+import {
+  described,
+  field,
+  flag,
+  integer,
+  micro as microShape,
+  oneOf,
+  orNull,
+  pageOf,
+  rates,
+  text,
+  time,
+} from "../shapes.ts"
 
 export const usageStatuses = [
   "ok",
@@ -81,6 +93,18 @@ export const usageRecord = Type.Object(
   },
   { $id: "UsageRecord" },
 )
+export const usagePage = Type.Object({
+  ...pageOf(usageRecord).properties,
+  archived_until: Type.Optional(
+    described(
+      time,
+      field(
+        "Calls that arrived before are archived: they are neither in this list nor in the file, but in all sums, and each is found by its id. Not there where the range has none.",
+        "Panggilan yang tiba sebelumnya diarsipkan: tidak ada di daftar ini maupun di berkasnya, tetapi ada di semua jumlah, dan masing-masing ditemukan dengan ID-nya. Tidak ada jika rentang ini tidak memuatnya.",
+      ),
+    ),
+  ),
+})
 export const usageDetail = Type.Intersect([usageRecord, Type.Object({ markers: Type.Array(marker) })])
 
 export const markerJson = ({ model, status, createdAt }: UsageRow): Static<typeof marker> => ({
@@ -177,28 +201,32 @@ const columns: Readonly<Record<string, (row: UsageRow) => Cell>> = {
   absorbed_micro: (row) => row.absorbedMicro,
 }
 
-/** All that a filter lets through. */
-export const usageCsv = (
+/** All that a filter lets through; its head says where archived calls are not in it. */
+export async function usageCsv(
   usage: UsageStore,
   filter: UsageFilter,
   { notation, ...sending }: Pick<CsvFile<UsageRow>, "notation" | "onEnd" | "stalledMs">,
-): Promise<Response> => {
-  let archived: number | undefined
-  return csvFile<UsageRow>({
+): Promise<Response> {
+  const archived: { before?: Date | undefined; told?: Date | undefined } = {}
+  const response = await csvFile<UsageRow>({
     ...sending,
     name: "loket-usage",
     columns: Object.keys(columns),
     notation,
     cells: (row) => Object.values(columns).map((column) => column(row)),
     async read({ limit, after }) {
-      archived ??= await usage.archived()
+      if (after === undefined) archived.before = await usage.archivedUntil(filter)
       const rows = await usage.list(filter, { limit, ...(after && { after }) })
+      if (after !== undefined && rows.length === limit) return rows
+      const until = await usage.archivedUntil(filter)
+      if (after === undefined) archived.told = until
       // A month that went meanwhile ends the rows in its midst.
-      const isLast = after !== undefined && rows.length < limit
-      if (isLast && (await usage.archived()) !== archived) throw new Error("a month was archived meanwhile")
+      else if (until?.getTime() !== archived.before?.getTime()) throw new Error("a month was archived meanwhile")
       return rows
     },
   })
+  if (archived.told !== undefined) response.headers.set("x-archived-until", archived.told.toISOString())
+  return response
 }
 
 /** A `call` event. */

@@ -17,7 +17,7 @@ import {
 import { turns } from "../../store/gate.ts"
 import type { SummaryQuestion, UsageSumStore, UsageTotal } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
-import { described, field, integer, listOf, micro as microShape, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, integer, listOf, micro as microShape, orNull, text, time } from "../shapes.ts"
 import { filesAtOnce, pageJson, readPage, tooMany } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import {
@@ -30,7 +30,7 @@ import {
   usageRange,
   type Whose,
 } from "./usage-query.ts"
-import { markerJson, rowJson, tokenCounts, tokensJson, usageCsv, usageDetail, usageRecord } from "./usage-rows.ts"
+import { markerJson, rowJson, tokenCounts, tokensJson, usageCsv, usageDetail, usagePage } from "./usage-rows.ts"
 
 export interface UsageDeps {
   readonly usage: UsageStore
@@ -106,7 +106,7 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
           tag: "Usage",
           summary: { en: "Usage records, the newest first", id: "Catatan pemakaian, dari yang terbaru" },
           query: recordsQuery,
-          answer: pageOf(usageRecord),
+          answer: usagePage,
         },
         async ({ session, query }) => await inTurn(session.accountId, () => callsOf(usage, session, query)),
       ),
@@ -197,6 +197,10 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
           may: "read",
           tag: "Usage",
           summary: { en: "Usage records as CSV", id: "Catatan pemakaian sebagai CSV" },
+          description: {
+            en: "`X-Archived-Until`, where there is one: calls that arrived before are archived, and not in the file.",
+            id: "`X-Archived-Until`, jika ada: panggilan yang tiba sebelumnya diarsipkan, dan tidak ada di berkas.",
+          },
           query: exportQuery,
           media: "text/csv",
         },
@@ -232,7 +236,12 @@ export async function callsOf(usage: UsageStore, whose: Whose, query: Static<typ
   const [requestId, part] = page.after ?? []
   const after = requestId === undefined ? undefined : { requestId, part: Number(part) }
   const rows = await usage.list(filter, { limit: page.limit + 1, after })
-  return pageJson(rows, page, { item: rowJson, placeOf: (row) => [row.requestId, String(row.part)] })
+  // Read after the rows: a month that goes between the two is told.
+  const archivedUntil = await usage.archivedUntil(filter)
+  return {
+    ...pageJson(rows, page, { item: rowJson, placeOf: (row) => [row.requestId, String(row.part)] }),
+    ...(archivedUntil !== undefined && { archived_until: archivedUntil.toISOString() }),
+  }
 }
 
 export async function callOf(usage: UsageStore, accountId: string, id: string) {

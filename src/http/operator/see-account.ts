@@ -13,7 +13,7 @@ import { KEY_ID, keyAfter, keyPlace, STATUS } from "../dashboard/keys.ts"
 import { pageJson, pageQuery, readPage, Reason } from "../dashboard/page.ts"
 import { type Authenticate, operatorBy, signedInBy } from "../dashboard/session.ts"
 import { exportQuery, recordsQuery, usageFilter } from "../dashboard/usage-query.ts"
-import { usageCsv, usageDetail, usageRecord } from "../dashboard/usage-rows.ts"
+import { usageCsv, usageDetail, usagePage } from "../dashboard/usage-rows.ts"
 import { callOf, callsOf } from "../dashboard/usage.ts"
 import { pageOf, time } from "../shapes.ts"
 import { ACCOUNT_ID } from "./accounts.ts"
@@ -43,7 +43,7 @@ export const accountCallsController = ({ views, usage, keys, audit, authenticate
             id: "Panggilan sebuah akun, dari yang terbaru; hari menurut zona waktu operator",
           },
           query: recordsQuery,
-          answer: pageOf(usageRecord),
+          answer: usagePage,
         },
         async ({ params, query, operator: { timeZone } }) => {
           const account = await found(params.id)

@@ -80,3 +80,48 @@ test.each(["Asia/Jakarta", "Asia/Kolkata"])(
     rmSync(archives, { recursive: true })
   },
 )
+
+test("a list and a file of a WIB month whose first hours are archived say which calls are not in them", async () => {
+  const archives = mkdtempSync(join(tmpdir(), "loket-archives-"))
+  await using world = await openUsageWorld({ archives })
+  const { token, id, keys } = await world.owner()
+  const newcomer = await world.owner()
+  const [month] = await monthsBefore(world.sql, firstRequestId(Date.now()))
+  const until = month!.untilAt.getTime()
+  const hours = (count: number) => new Date(until + count * 3_600_000).toISOString()
+  for (const at of [hours(-30), hours(-3), hours(12)]) await world.called(id, { at, keyId: keys[0] })
+  await world.called(newcomer.id, { at: hours(12), keyId: newcomer.keys[0] })
+  const ask = async (session: string, query: string) => {
+    const list = (await world.call("GET", `/usage?${query}`, { token: session })).json
+    const file = await world.call("GET", `/usage/export.csv?${query}`, { token: session })
+    const lines = file.text.trimEnd().split("\r\n").length - 1
+    return [list.data.length, list.archived_until ?? null, lines, file.headers.get("x-archived-until")]
+  }
+  // As a month of a zone seven hours ahead of UTC.
+  const range = `from=${hours(-7)}&to=${hours(24 * 30 - 7)}`
+  expect(await ask(token, range)).toEqual([2, null, 2, null])
+  await archiveMonth(world.sql, month!, { directory: archives, step() {} })
+  const told = new Date(until).toISOString()
+  expect(await ask(token, range)).toEqual([1, told, 1, told])
+  expect(await ask(token, "")).toEqual([1, told, 1, told])
+  // Of a time without archived calls, or of an account without any, nothing is missing.
+  expect(await ask(token, `from=${hours(-2)}`)).toEqual([1, null, 1, null])
+  expect(await ask(token, `from=${hours(1)}`)).toEqual([1, null, 1, null])
+  expect(await ask(token, `to=${hours(-31)}`)).toEqual([0, null, 0, null])
+  expect(await ask(newcomer.token, "")).toEqual([1, null, 1, null])
+  rmSync(archives, { recursive: true })
+})
+
+test("the first hour after an archived month may lack a call that arrived before it", async () => {
+  const archives = mkdtempSync(join(tmpdir(), "loket-archives-"))
+  await using world = await openUsageWorld({ archives })
+  const { token, id, keys } = await world.owner()
+  const [month] = await monthsBefore(world.sql, firstRequestId(Date.now()))
+  const until = month!.untilAt
+  const requestId = `${firstRequestId(until.getTime() - 1)}a`
+  await world.called(id, { at: new Date(until.getTime() + 1).toISOString(), requestId, keyId: keys[0] })
+  await archiveMonth(world.sql, month!, { directory: archives, step() {} })
+  const { json } = await world.call("GET", `/usage?from=${until.toISOString()}`, { token })
+  expect([json.data, json.archived_until]).toEqual([[], until.toISOString()])
+  rmSync(archives, { recursive: true })
+})

@@ -165,7 +165,7 @@ const controllers = {
       usage: {
         list: (_, { limit }) => Promise.resolve(Array.from({ length: limit }, () => row)),
         find: never,
-        archived: () => Promise.resolve(0),
+        archivedUntil: () => Promise.resolve(undefined),
       },
       sums: { summarise: never, total: never, errors: never },
       firstTokens: never,

@@ -13,7 +13,7 @@ import { useStatusText } from "../../components/values.tsx"
 import type { Days } from "../../i18n/figures.ts"
 import { CallRecord } from "../usage/call-drawer.tsx"
 import { callName } from "../usage/data.ts"
-import { CallSearch, useCallColumns } from "../usage/calls.tsx"
+import { Archived, CallSearch, useCallColumns } from "../usage/calls.tsx"
 import { accountQuery } from "./account.tsx"
 import { useAccountText } from "./account-text.ts"
 import { at, CsvLink, OperatorPage, useDays, useList, useParameter } from "./frame.tsx"
@@ -49,7 +49,7 @@ export default function AccountCallsPage() {
   const models = useQuery(modelsQuery)
   const keyName = (keyId: string) => account.data?.keys.find((each) => each.id === keyId)?.name ?? keyId
   const question = questionOf({ days, model, key, status })
-  const { table } = useList(["account-calls", id, question], (cursor) =>
+  const { first, table } = useList(["account-calls", id, question], (cursor) =>
     unwrap(usageOf(id).get({ query: { ...question, ...at(cursor) } })),
   )
   const selects = [
@@ -109,6 +109,7 @@ export default function AccountCallsPage() {
         </div>
       </search>
       <Card flush>
+        <Archived until={first?.archived_until} />
         <DataTable
           caption={text.calls}
           columns={columns}

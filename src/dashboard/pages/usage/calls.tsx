@@ -74,6 +74,7 @@ export function Calls({ view, change, open }: AddressedView) {
   return (
     <Card title={text.list} flush action={<span className="usage-hint">{text.listHint}</span>}>
       <Stale of={isPlaceholderData && data ? viewName(data.of) : undefined} className="usage-calls">
+        <Archived until={data?.archivedUntil} />
         <Newest unseen={data?.newest?.unseen} toNewest={toNewest} />
         <DataTable
           caption={text.list}
@@ -108,6 +109,14 @@ export function Calls({ view, change, open }: AddressedView) {
       </Stale>
     </Card>
   )
+}
+
+/** Which calls are in no list and no file. */
+export function Archived({ until }: { readonly until: string | undefined }) {
+  const text = useUsageText()
+  const format = useFormat()
+  if (until === undefined) return null
+  return <p className="usage-longest">{text.archived(format.dateTime(until))}</p>
 }
 
 /** How many newer ones there are than a list that somebody reads on in; undefined where it follows them by itself. */

@@ -102,10 +102,16 @@ export const callsQuery = (view: View) => {
   const queryKey = ["calls", filter]
   return queryOptions({
     queryKey,
-    queryFn: async ({ client }): Promise<CallList<Call> & { readonly of: View }> => {
+    queryFn: async ({
+      client,
+    }): Promise<CallList<Call> & { readonly archivedUntil: string | undefined; readonly of: View }> => {
       const page = await callsPage(filter)
       // Read after the request, because older calls may have been added meanwhile.
-      return { ...joined(client.getQueryData<CallList<Call>>(queryKey), page), of: view }
+      return {
+        ...joined(client.getQueryData<CallList<Call>>(queryKey), page),
+        archivedUntil: page.archived_until,
+        of: view,
+      }
     },
   })
 }

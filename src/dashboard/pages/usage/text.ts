@@ -89,6 +89,8 @@ export const useUsageText = texts({
     unseen: (count: string, _one: boolean) => `${count} panggilan baru`,
     longest: (count: string) =>
       `Daftar ini berhenti di ${count} panggilan. Persempit rentangnya, atau unduh CSV untuk semuanya.`,
+    archived: (moment: string) =>
+      `Panggilan yang tiba sebelum ${moment} sudah diarsipkan: tidak ada di daftar, kode kesalahan, dan CSV, tetapi ada di semua jumlah. Masing-masing dapat dicari dengan ID-nya.`,
     noCallsHint: "Panggilan pertama Anda muncul di sini begitu selesai.",
     start: "Mulai cepat",
     noMatch: "Tidak ada panggilan yang cocok",
@@ -183,6 +185,8 @@ export const useUsageText = texts({
     unseen: (count: string, one: boolean) => `${count} new ${one ? "call" : "calls"}`,
     longest: (count: string) =>
       `This list ends at ${count} calls. Narrow the range, or download the CSV for all of them.`,
+    archived: (moment: string) =>
+      `Calls that arrived before ${moment} are archived: they are not in the list, the error codes and the CSV, but in all sums. Each can be found by its ID.`,
     noCallsHint: "Your first call shows up here as soon as it has ended.",
     start: "Quick start",
     noMatch: "No call matches",
