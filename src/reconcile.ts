@@ -2,6 +2,7 @@
  * `loket reconcile`: one reconciliation, asked for by a person, beside whatever runs on the database. Prints what was
  * compared and what differs. And the daily one of a gateway's process, of the same parts.
  */
+import { nanoid } from "nanoid"
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { besideGateways, openPayments, type Payments } from "./payments/top-ups.ts"
@@ -16,7 +17,7 @@ import {
   reportText,
 } from "./reconciliation/reconcile.ts"
 import { differencesIn } from "./reconciliation/claim.ts"
-import { accountStore } from "./store/accounts.ts"
+import { accountStore, type FreezeAct } from "./store/accounts.ts"
 import type { Database } from "./store/database.ts"
 import { openExisting } from "./store/open.ts"
 import { reconciliationStore } from "./store/reconciliations.ts"
@@ -29,14 +30,21 @@ interface Parts {
   readonly servers: Servers
   readonly database: Database
   readonly payments: Payments
-  readonly freeze: ReconcileParts["freeze"]
+  readonly freeze: (accountId: string, reason: string, act: FreezeAct) => Promise<unknown>
 }
 
 const reconcileParts = ({ config, servers, database, payments, freeze }: Parts): ReconcileParts => ({
   store: reconciliationStore(database),
   connect: () => servers.connect({ timeoutMs: CONNECT_MS, statementTimeoutMs: CLAIM_MS + 1_000 }),
   payments: { ...payments, days: config.RECONCILE_TOP_UP_DAYS, now: Date.now },
-  freeze,
+  // Nobody's act but the gateway's own, by which the audit log's page knows it.
+  freeze: (accountId, reason, found) =>
+    freeze(accountId, reason, {
+      requestId: `reconciliation_${nanoid()}`,
+      operatorId: undefined,
+      address: undefined,
+      found,
+    }),
   firstId: firstRequestId,
   now: Date.now,
 })
@@ -69,8 +77,7 @@ export async function reconcileBooks(config: Config, { json, print, full, progre
     // Gateways hear of a credit by the database's own notice.
     const payments = openPayments(config, database, besideGateways(database))
     const accounts = accountStore(database)
-    const freeze = (accountId: string, reason: string) => accounts.freeze(accountId, reason)
-    const parts = reconcileParts({ config, servers, database, payments, freeze })
+    const parts = reconcileParts({ config, servers, database, payments, freeze: accounts.freeze })
     const done = await reconcile(parts, await parts.store.begin(), {
       signal: new AbortController().signal,
       full,

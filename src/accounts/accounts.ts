@@ -5,7 +5,7 @@
 import { nanoid } from "nanoid"
 import { Failure } from "../failure/failure.ts"
 import type { AccountChange, MemberRole, OwnedKey } from "../store/account-settings.ts"
-import type { Account, AccountStore, FirstSteps, ClientInfo } from "../store/accounts.ts"
+import type { Account, AccountStore, ClientInfo, FirstSteps, FreezeAct } from "../store/accounts.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Act } from "../store/operator/audit.ts"
 import { type SecondFactorStore, type SignInStep, STEP_MINUTES, STEPS_ELSEWHERE } from "../store/second-factors.ts"
@@ -255,7 +255,7 @@ export class Accounts {
    * From now on its keys are refused, and none are made. Calls under way end as usual, top-ups credit, and the dashboard
    * can be read. An account that is frozen already keeps its reason.
    */
-  async freeze(accountId: string, reason: string, act?: Act): Promise<void | Failure> {
+  async freeze(accountId: string, reason: string, act?: FreezeAct): Promise<void | Failure> {
     const keys = await this.#parts.accounts.freeze(accountId, reason, act)
     this.#parts.accountChanged(accountId)
     return await this.#inForce(keys)

@@ -26,7 +26,7 @@ export interface ReconcileParts {
   /** A connection of its own for the long statements. */
   readonly connect: () => Promise<Connection>
   readonly payments: PaymentsParts
-  readonly freeze: (accountId: string, reason: string) => Promise<unknown>
+  readonly freeze: (accountId: string, reason: string, found: Difference["figures"]) => Promise<unknown>
   /** What all request ids of a millisecond begin with. */
   readonly firstId: (ms: number) => string
   readonly now: () => number
@@ -54,9 +54,10 @@ interface Reconciliation {
 export async function reconcile(parts: ReconcileParts, id: bigint, options: ReconcileOptions): Promise<Reconciliation> {
   const { found, since } = await books(parts, options)
   const findings = [...found, await comparePayments(parts.payments, options.signal)]
-  const reasons = new Map(findings.flatMap(({ claim, accounts }) => accounts.map((account) => [account, claim])))
-  for (const [account, claim] of reasons) {
-    await parts.freeze(account, `reconciliation ${id}: it does not hold that ${claim}`)
+  const reasons = new Map(findings.flatMap((found) => found.accounts.map((account) => [account, found])))
+  for (const [account, { claim, shown }] of reasons) {
+    const figures = shown.find(({ accountId }) => accountId === account)?.figures
+    await parts.freeze(account, `reconciliation ${id}: it does not hold that ${claim}`, { claim, ...figures })
   }
   // Last, so that one that was broken off is seen as not done.
   await parts.store.end(id, {

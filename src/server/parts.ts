@@ -161,7 +161,7 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
     servers: store.servers,
     database,
     payments,
-    freeze: (accountId, reason) => accounts.freeze(accountId, reason),
+    freeze: (accountId, reason, act) => accounts.freeze(accountId, reason, act),
     processId: store.process.id,
     log,
   })

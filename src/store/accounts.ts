@@ -239,9 +239,12 @@ const toAccount = (row: AccountRow): Account => ({
   createdAt: row.created_at,
 })
 
+/** `found`: what the row of the audit log has beside the reason, such as the figures that do not agree. */
+export type FreezeAct = Act & { readonly found?: Readonly<Record<string, string | null>> }
+
 interface FreezeStore {
   /** Returns the account's keys, which make no more calls. A frozen account stays frozen for its first reason. */
-  freeze(id: string, reason: string, act?: Act): Promise<readonly OwnedKey[]>
+  freeze(id: string, reason: string, act?: FreezeAct): Promise<readonly OwnedKey[]>
   unfreeze(id: string, by?: { readonly act: Act; readonly reason: string }): Promise<readonly OwnedKey[]>
 }
 
@@ -276,7 +279,7 @@ const freezeStore = (database: Database): FreezeStore => {
 }
 
 interface Signed {
-  readonly act: Act
+  readonly act: FreezeAct
   readonly reason: string
   readonly becomesFrozen: boolean
 }
@@ -284,5 +287,6 @@ interface Signed {
 const logged = (sql: Sql, { act, reason, becomesFrozen }: Signed) => sql`
   insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
   select ${signature(sql, act)}, ${becomesFrozen ? "account.frozen" : "account.unfrozen"}, id,
-    jsonb_build_object('frozen', ${!becomesFrozen}::boolean), jsonb_build_object('frozen', ${becomesFrozen}::boolean), ${reason}
+    jsonb_build_object('frozen', ${!becomesFrozen}::boolean),
+    ${JSON.stringify(act.found ?? {})}::text::jsonb || jsonb_build_object('frozen', ${becomesFrozen}::boolean), ${reason}
   from changed`

@@ -101,6 +101,12 @@ test("a gateway does it daily: the account is refused, the metric is up, and the
   expect(await metrics()).toMatch(/^loket_reconciliation_differences 2$/m)
   expect(await metrics()).toMatch(/^loket_reconciliation_not_compared 2$/m)
   expect(await metrics()).toMatch(/^loket_reconciliation_success_timestamp_seconds 1[.\d]+/m)
+  const logged = await gateway.sql`
+    select operator_id, subject, starts_with(reason, 'reconciliation ') as has_reason, after -> 'frozen' as frozen, after ? 'claim' as names_claim
+    from audit_log where action = 'account.frozen'`
+  expect([...logged]).toEqual([
+    { operator_id: null, subject: person.accountId, has_reason: true, frozen: true, names_claim: true },
+  ])
   const lines = gateway.complaints.filter((line) => line.includes("books do not agree"))
   expect(lines).toEqual([expect.stringContaining(person.accountId)])
 })

@@ -4,6 +4,7 @@ import { firstRequestId } from "../../src/http/edge.ts"
 import { createLog } from "../../src/log.ts"
 import { Daily, reconcile, type ReconcileParts } from "../../src/reconciliation/reconcile.ts"
 import { accountStore } from "../../src/store/accounts.ts"
+import { auditStore } from "../../src/store/operator/audit.ts"
 import { reconciliationStore } from "../../src/store/reconciliations.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
 import { directConnection } from "../store/harness.ts"
@@ -49,6 +50,31 @@ async function daily(processId: string, connect: ReconcileParts["connect"] = asy
     log: createLog("info", (line) => lines.push(JSON.parse(line))),
   })
 }
+
+test("a freeze is in the audit log: by Loket itself, why, and with the difference", async () => {
+  const { accountId } = world.victim
+  await world.sql`update balances set posted_micro = posted_micro + 1500000 where account_id = ${accountId}`
+  const { report } = await world.command()
+  expect(report.frozen).toEqual([accountId])
+  await world.command()
+  const audit = await auditStore(world.db).list({ before: undefined, limit: 10, subject: accountId })
+  const rows = audit.filter(({ action }) => action === "account.frozen")
+  const isOfVictim = (row: Readonly<Record<string, unknown>>) => row["account_id"] === accountId
+  const { claim, shown } = report.claims.findLast((each) => each.shown.some(isOfVictim))!
+  const { account_id: _, mended: __, ...figures } = shown.find(isOfVictim)!
+  expect(rows).toMatchObject([
+    {
+      action: "account.frozen",
+      operator: undefined,
+      address: undefined,
+      requestId: expect.stringMatching(/^reconciliation_/),
+      reason: `reconciliation ${report.reconciliation}: it does not hold that ${claim}`,
+      before: { frozen: false },
+      after: { frozen: true, claim, ...figures },
+    },
+  ])
+  expect(Object.keys(figures).length).toBeGreaterThan(1)
+})
 
 const days = async () => {
   const rows = await world.sql<{ day: string; process_id: string; ended: boolean }[]>`

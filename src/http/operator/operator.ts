@@ -199,7 +199,10 @@ const AuditEntry = Type.Object({
   request_id: text,
   operator: orNull(
     Type.Object({ id: text, email: text }),
-    field("Null for the command line.", "Null untuk baris perintah."),
+    field(
+      "Null for the command line, and for a reconciliation, whose `request_id` says so.",
+      "Null untuk baris perintah, dan untuk pencocokan buku, seperti kata `request_id`-nya.",
+    ),
   ),
   address: orNull(text),
   action: text,

@@ -46,10 +46,18 @@ function useActionName(): (action: string) => string {
   return (action) => Object.entries(actions).find(([known]) => known === action)?.[1] ?? action
 }
 
+/** Who has no address is the command line, or Loket itself where its books do not agree. */
+const useWho = () => {
+  const text = useAuditText()
+  return ({ operator, request_id: request }: Entry) =>
+    operator?.email ?? (request.startsWith("reconciliation_") ? text.reconciliation : text.machine)
+}
+
 function useColumns(): readonly Column<Entry>[] {
   const text = useAuditText()
   const format = useFormat()
   const nameOf = useActionName()
+  const who = useWho()
   const { columns: heads } = text
   return [
     { id: "action", head: heads.action, names: true, cell: ({ action }) => nameOf(action) },
@@ -57,7 +65,7 @@ function useColumns(): readonly Column<Entry>[] {
     {
       id: "operator",
       head: heads.operator,
-      cell: ({ operator }) => <span className="operator-long">{operator?.email ?? text.machine}</span>,
+      cell: (entry) => <span className="operator-long">{who(entry)}</span>,
     },
     {
       id: "reason",
@@ -77,6 +85,7 @@ function EntryDrawer({ entry, onClose }: EntryDrawerProps) {
   const text = useAuditText()
   const format = useFormat()
   const nameOf = useActionName()
+  const who = useWho()
   const { columns: heads } = text
   return (
     <Drawer title={nameOf(entry.action)} onClose={onClose}>
@@ -85,7 +94,7 @@ function EntryDrawer({ entry, onClose }: EntryDrawerProps) {
         title={text.details}
         facts={[
           { name: heads.subject, value: <code>{entry.subject}</code> },
-          { name: heads.operator, value: entry.operator?.email ?? text.machine },
+          { name: heads.operator, value: who(entry) },
           { name: heads.reason, value: entry.reason ?? text.unknown },
           { name: heads.time, value: format.moment(entry.at) },
           { name: text.address, value: entry.address ?? text.unknown },
@@ -110,6 +119,7 @@ export const useAuditText = texts({
     address: "Alamat",
     request: "ID permintaan",
     machine: "baris perintah",
+    reconciliation: "Loket, saat mencocokkan buku",
     unknown: "–",
     actions: {
       "account.adjusted": "Saldo disesuaikan",
@@ -154,6 +164,7 @@ export const useAuditText = texts({
     address: "Address",
     request: "Request ID",
     machine: "command line",
+    reconciliation: "Loket, comparing the books",
     unknown: "–",
     actions: {
       "account.adjusted": "Balance adjusted",
