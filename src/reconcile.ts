@@ -7,8 +7,10 @@ import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { besideGateways, openPayments, type Payments } from "./payments/top-ups.ts"
 import { firstRequestId } from "./http/edge.ts"
+import { problemJson } from "./http/operator/payments.ts"
 import {
   CLAIM_MS,
+  counted,
   Daily,
   type Progress,
   reconcile,
@@ -19,6 +21,8 @@ import {
 import { differencesIn } from "./reconciliation/claim.ts"
 import { accountStore, type FreezeAct } from "./store/accounts.ts"
 import type { Database } from "./store/database.ts"
+import { paymentViews, type StoredProblem } from "./store/operator/payments.ts"
+import type { PaymentProblem } from "./store/payment-problems.ts"
 import { openExisting } from "./store/open.ts"
 import { reconciliationStore } from "./store/reconciliations.ts"
 import type { Servers } from "./store/servers.ts"
@@ -83,9 +87,49 @@ export async function reconcileBooks(config: Config, { json, print, full, progre
       full,
       progress,
     })
-    print(json ? reportJson(done) : reportText(done))
+    // Who compares no top-ups, as of a copy, asks nothing about payments.
+    const page = { all: false, before: undefined, limit: PROBLEMS + 1 }
+    const problems = config.RECONCILE_TOP_UP_DAYS === 0 ? [] : await paymentViews(database).problems(page)
+    print(
+      json
+        ? JSON.stringify({ ...reportJson(done), payment_problems: problems.slice(0, PROBLEMS).map(problemJson) })
+        : [reportText(done), ...problemsText(problems)].join("\n"),
+    )
     return differencesIn(done.findings) === 0 ? 0 : 1
   } finally {
     await close()
   }
+}
+
+/** How many payment problems are printed. */
+const PROBLEMS = 100
+
+const whatToDo: Readonly<Record<PaymentProblem["kind"], string>> = {
+  unknown_order:
+    "it is no top-up of this database: find out at the provider whose it is, and pay it back or give it with `loket account adjust`",
+  wrong_amount: "nothing was credited: pay it back at the provider, or give it with `loket account adjust`",
+  mismatch:
+    "nothing was credited, because the provider does not say what the notification says: look at the provider's own pages",
+  chargeback: "the payer's bank took it back, and that is booked: look at the account before it spends more",
+  over_refunded:
+    "what went back over all that was paid is not booked: cancel a refund of the top-up that waits to be paid out, and take the rest with `loket account adjust`",
+  closed_account: "nobody can spend it: refund the top-up on the account's page",
+}
+
+function problemsText(problems: readonly StoredProblem[]): string[] {
+  if (problems.length === 0) return []
+  const shown = problems.slice(0, PROBLEMS)
+  const count =
+    problems.length > shown.length
+      ? `more than ${counted(PROBLEMS, "payment problem")}`
+      : counted(problems.length, "payment problem")
+  return [
+    "",
+    `${count} ${problems.length === 1 ? "waits" : "wait"} to be resolved:`,
+    ...shown.flatMap(({ id, kind, paid, provider, reference, accountId }) => [
+      `  ${id}: ${kind}, ${paid}, ${provider} ${reference}${accountId === undefined ? "" : ` of ${accountId}`}`,
+      `    ${whatToDo[kind]}`,
+    ]),
+    "then say what was done: loket topup resolve <number> --note <what was done>",
+  ]
 }

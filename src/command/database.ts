@@ -271,7 +271,7 @@ export const reconcileCommand = () =>
   command("reconcile", {
     summary: "Recompute all money and compare; freezes an account whose books differ",
     details:
-      "Reads what is new since all agreed last, and everything once in seven days, or where something differs. Exit codes: 0 when all agrees, 1 when something differs, 2 when it could not be done. May run beside gateways.",
+      "Reads what is new since all agreed last, and everything once in seven days, or where something differs. Payment problems that wait are printed too, with what to do. Exit codes: 0 when all agrees, 1 when something differs, 2 when it could not be done. May run beside gateways.",
     examples: [
       ["reconcile", "what was compared, and each difference in rupiah"],
       ["reconcile --json", "the same, for machines"],

@@ -204,21 +204,20 @@ const count = (value: number): string => value.toLocaleString("en-US")
 /** As in "1 difference" and "2 differences". */
 export const counted = (number: number, what: string): string => `${count(number)} ${what}${number === 1 ? "" : "s"}`
 
-export const reportJson = ({ id, since, findings, frozen }: Reconciliation): string =>
-  JSON.stringify({
-    reconciliation: Number(id),
-    since: since?.toISOString() ?? null,
-    differences: differencesIn(findings),
-    not_compared: notComparedIn(findings),
-    frozen,
-    claims: findings.map(({ claim, compared, notCompared, differences, shown }) => ({
-      claim,
-      compared,
-      not_compared: notCompared,
-      differences,
-      shown: shown.map(({ accountId, figures, mended }) => ({ account_id: accountId, ...figures, mended })),
-    })),
-  })
+export const reportJson = ({ id, since, findings, frozen }: Reconciliation) => ({
+  reconciliation: Number(id),
+  since: since?.toISOString() ?? null,
+  differences: differencesIn(findings),
+  not_compared: notComparedIn(findings),
+  frozen,
+  claims: findings.map(({ claim, compared, notCompared, differences, shown }) => ({
+    claim,
+    compared,
+    not_compared: notCompared,
+    differences,
+    shown: shown.map(({ accountId, figures, mended }) => ({ account_id: accountId, ...figures, mended })),
+  })),
+})
 
 export interface DailyParts {
   /** Of the day in UTC, from which on it is due. */

@@ -4,6 +4,9 @@ import { join } from "node:path"
 import { eventually } from "../contract/calling.ts"
 import { bareEnvironment, DevProcess, scratchDirectory } from "./dev-process.ts"
 import { startTestGateway } from "../gateway/harness.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { paymentProblemStore } from "../../src/store/payment-problems.ts"
+import { topUpStore } from "../../src/store/top-ups.ts"
 import { embeddedAddress } from "../../src/store/embedded/open.ts"
 import { directConnection } from "../store/harness.ts"
 import { openBooks } from "../reconciliation/world.ts"
@@ -53,6 +56,63 @@ test("0 when all agrees, 1 with each difference in rupiah, 2 when it could not b
   using directory = scratchDirectory()
   const empty = await command({ DATA_DIR: join(directory.path, "data") })
   expect(empty).toMatchObject({ code: 2, complaint: expect.stringContaining("there is no database in ") })
+})
+
+test("payment problems that it finds, and those that wait, are printed with what is to be done", async () => {
+  await using world = await openBooks()
+  using midtrans = Bun.serve({
+    port: 0,
+    hostname: "127.0.0.1",
+    fetch: (request) =>
+      Response.json({
+        status_code: "200",
+        order_id: new URL(request.url).pathname.split("/")[2],
+        gross_amount: "9000.00",
+        currency: "IDR",
+        transaction_status: "settlement",
+      }),
+  })
+  const { accountId } = world.bystander
+  const breakdown = {
+    balancePurchasedMicro: micro(10_000_000_000n),
+    serviceFeeMicro: zero,
+    paymentFeeMicro: zero,
+    networkFeeMicro: zero,
+  }
+  await topUpStore(world.db).create({ id: "top_paid", accountId, provider: "midtrans", breakdown, validMinutes: -1 })
+  await paymentProblemStore(world.db).record({
+    provider: "midtrans",
+    kind: "over_refunded",
+    reference: "top_old:refund-1",
+    topUpId: undefined,
+    paid: "7000 IDR",
+  })
+  const env = { DATABASE_URL: world.url, MIDTRANS_SERVER_KEY: "a key", MIDTRANS_BASE_URL: midtrans.url.origin }
+  const { code, said } = await command(env)
+  expect(code).toBe(1)
+  expect(said).toMatch(/^2 payment problems wait to be resolved:$/m)
+  expect(said).toMatch(new RegExp(`^ +2: wrong_amount, 9000 IDR, midtrans top_paid of ${accountId}$`, "m"))
+  expect(said).toMatch(/^ +1: over_refunded, 7000 IDR, midtrans top_old:refund-1$/m)
+  expect(said).toContain("nothing was credited: pay it back at the provider, or give it with `loket account adjust`")
+  expect(said).toContain(
+    "cancel a refund of the top-up that waits to be paid out, and take the rest with `loket account adjust`",
+  )
+  expect(said).toEndWith("loket topup resolve <number> --note <what was done>")
+  const { payment_problems: problems } = JSON.parse((await command(env, "--json")).said)
+  expect(problems).toMatchObject([
+    { id: 2, kind: "wrong_amount", account_id: accountId, resolved_at: null },
+    { id: 1, kind: "over_refunded" },
+  ])
+  const more = (from: number, to: number) => world.sql`
+    insert into payment_problems (provider, kind, reference, paid) select 'midtrans', 'unknown_order', n::text, '1 IDR' from generate_series(${from}::int, ${to}::int) n`
+  await more(3, 100)
+  expect((await command(env)).said).toMatch(/^100 payment problems wait to be resolved:$/m)
+  await more(101, 101)
+  const long = (await command(env)).said
+  expect(long).toMatch(/^more than 100 payment problems wait to be resolved:$/m)
+  expect(long.match(/unknown_order/g)).toHaveLength(99)
+  await world.sql`update payment_problems set resolved_at = now()`
+  expect((await command(env)).said).not.toContain("payment problem")
 })
 
 test("beside a gateway that has the embedded database, which goes on and hears of a freeze", async () => {
