@@ -115,7 +115,7 @@ const rules: Readonly<Record<string, Rule>> = {
     delete from backend_hours where (hour, member, model, process_id) in (
       select hour, member, model, process_id from backend_hours where hour < now() - make_interval(days => ${BACKEND_HOUR_DAYS})
       limit ${BATCH} for update skip locked) returning 1`,
-  // Last, so that an account whose address is gone has nothing left of the others.
+  // Last, so that an account whose address is gone has nothing left of the others. To whom a refund is to be paid is known until it has ended.
   erased_accounts: (sql, { erasedAfterDays }) => sql`
     update accounts set email = id || '@deleted.invalid', password_hash = '', low_balance_email = null,
       low_balance_threshold_micro = null, low_balance_told_at = null,
@@ -123,7 +123,8 @@ const rules: Readonly<Record<string, Rule>> = {
       frozen_reason = case when frozen_reason is not null then '' end
     where id in (
       select id from accounts where deleted_at < now() - make_interval(days => ${erasedAfterDays})
-        and email <> id || '@deleted.invalid' limit ${BATCH} for update skip locked) returning 1`,
+        and email <> id || '@deleted.invalid'
+        and not exists (select from refunds r where r.account_id = accounts.id and r.status in ('booked', 'sending')) limit ${BATCH} for update skip locked) returning 1`,
 }
 
 /**

@@ -93,6 +93,45 @@ test("a deleted account's owner is forgotten at its time and not before, and its
   expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
 })
 
+test("to whom a refund is to be paid is known until it has ended", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  for (const status of ["booked", "sending", "paid_out", "cancelled"]) {
+    const id = `acc_${status}`
+    await account(database, id, 31)
+    await sql`update accounts set buyer_name = 'Ana' where id = ${id}`
+    await sql`insert into top_ups (id, account_id, provider, balance_purchased_micro, service_fee_micro, payment_fee_micro, network_fee_micro, status, qr_payload, expires_at)
+      values (${`top_${status}`}, ${id}, 'midtrans', 5, 0, 0, 0, 'pending', '', now())`
+    await sql`insert into refunds (id, account_id, top_up_id, kind, idempotency_key, balance_micro, service_fee_micro, payment_fee_micro, claimed_micro, reason, status,
+        next_attempt_at, paid_out_at, cancelled_at)
+      values (${`ref_${status}`}, ${id}, ${`top_${status}`}, 'refund', 'operator:1', 1, 0, 0, 0, 'closed', ${status}, now(),
+        ${status === "paid_out" ? new Date() : null}, ${status === "cancelled" ? new Date() : null})`
+  }
+  const known = async () =>
+    (await sql`select id, email, buyer_name from accounts order by id`).map(({ id, email, buyer_name: buyer }) => [
+      id,
+      email,
+      buyer,
+    ])
+  const waiting = (id: string) => [id, `${id}@mail.id`, "Ana"]
+  const erased = (id: string) => [id, `${id}@deleted.invalid`, null]
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toMatchObject({ erased_accounts: 2 })
+  expect(await known()).toEqual([
+    waiting("acc_booked"),
+    erased("acc_cancelled"),
+    erased("acc_paid_out"),
+    waiting("acc_sending"),
+  ])
+  await nextRound(database)
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
+
+  await sql`update refunds set status = 'paid_out', paid_out_at = now() where id = 'ref_booked'`
+  await nextRound(database)
+  expect(await removeOverdue(db, { erasedAfterDays: 30 })).toMatchObject({ erased_accounts: 1 })
+  expect(await known()).toContainEqual(erased("acc_booked"))
+  expect(await known()).toContainEqual(waiting("acc_sending"))
+})
+
 test("sessions, networks, sign-ups and mails go when they are over, and many at once", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database
