@@ -165,6 +165,25 @@ test("a low-balance alert is set, changed in words that are read exactly, and tu
   expect(await accountOf(person)).toMatchObject({ low_balance_email: null, low_balance_threshold_micro: null })
 })
 
+test("turned off, alerts by e-mail leave the balance limit to the webhook, and say so", async () => {
+  const person = await world.gateway.person(1_000_000)
+  await someDeliveries(person)
+  const settings = { low_balance_email: "one@example.com", low_balance_threshold_micro: 10_000_000_000 }
+  await world.gateway.dashboard(person, "/account", { method: "PATCH", body: JSON.stringify(settings) })
+  await using visit = await world.visit({ person })
+  await visit.open("/settings")
+  const card = visit.page.getByRole("region", { name: "Alerts by e-mail" })
+  await card.getByText("the balance limit stays for the webhook").waitFor()
+  await card.getByRole("button", { name: "Turn off" }).click()
+  await card.getByText("Off", { exact: true }).waitFor()
+  expect(await accountOf(person)).toMatchObject({
+    low_balance_email: null,
+    low_balance_threshold_micro: 10_000_000_000,
+    budget_mails: false,
+  })
+  expect(await card.getByLabel("Balance limit").inputValue()).toBe("10,000")
+})
+
 test("alerts of budgets are turned on and off, without a balance limit too", async () => {
   const person = await world.gateway.person(1_000_000)
   await using visit = await world.visit({ person })
@@ -311,6 +330,38 @@ test("a webhook's new secret stays when its owner comes back from another window
   })
   await visit.page.getByText("Nothing has been sent yet.").waitFor({ state: "attached" })
   expect(await secret.getByText(/^whsec_/).count()).toBe(1)
+})
+
+test("a typed address stays when it cannot be saved, and when somebody else makes the webhook meanwhile", async () => {
+  const person = await world.gateway.person()
+  await using visit = await world.visit({ person })
+  const { page } = visit
+  await visit.open("/settings")
+  const card = page.getByRole("region", { name: "Webhook" })
+  const address = card.getByLabel("Receiver's address")
+  await address.fill("https://hooks.invalid/mine")
+  await page.route("**/account/webhook", (route) =>
+    route.request().method() === "PUT" ? route.fulfill({ status: 400 }) : route.continue(),
+  )
+  await card.getByRole("button", { name: "Save" }).click()
+  await card.getByRole("alert").waitFor()
+  expect(await address.inputValue()).toBe("https://hooks.invalid/mine")
+  await someDeliveries(person)
+  await page.evaluate(() => {
+    const now = Date.now
+    Date.now = () => now() + 60_000
+    document.dispatchEvent(new Event("visibilitychange", { bubbles: true }))
+  })
+  await card.getByText("Failing", { exact: true }).waitFor()
+  expect(await address.inputValue()).toBe("https://hooks.invalid/mine")
+  await page.unroute("**/account/webhook")
+  await card.getByRole("button", { name: "Save" }).click()
+  await page.getByText("Webhook saved").waitFor()
+  // Deleted, it leaves an empty field that nobody has filled in wrongly.
+  await card.getByRole("button", { name: "Delete webhook" }).click()
+  await page.getByRole("dialog").getByRole("button", { name: "Delete webhook" }).click()
+  await card.getByText("Off", { exact: true }).waitFor()
+  expect([await address.inputValue(), await address.getAttribute("aria-invalid")]).toEqual(["", null])
 })
 
 test("amounts in the settings stay what they are when the language changes, and are saved as such", async () => {

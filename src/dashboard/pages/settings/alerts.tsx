@@ -12,8 +12,9 @@ import { Card } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useLanguage, useLanguageChange, texts } from "../../i18n/language.tsx"
 import { amountIn, amountText, parseRupiah, typedLine } from "../../i18n/figures.ts"
-import { useAccount } from "../../shell/session.tsx"
+import { useAccount, useMay } from "../../shell/session.tsx"
 import { useSettingsText } from "./text.ts"
+import { webhookQuery } from "./webhook.tsx"
 
 export const changeAccount = (change: Parameters<typeof api.account.patch>[0]) => unwrap(api.account.patch(change))
 
@@ -27,6 +28,10 @@ export function EmailAlerts() {
   const account = useAccount()
   const { low_balance_email: email, low_balance_threshold_micro: threshold } = account
   const about = useQuery(aboutQuery)
+  const mayLook = useMay()("build")
+  const webhook = useQuery({ ...webhookQuery, enabled: mayLook })
+  // The account has one limit for both. Who may not look at the webhook, or has not seen it yet, does not take its limit away.
+  const isShared = webhook.data !== null
   const isOn = email !== null && (threshold !== null || account.budget_mails)
   const { draft, edits, edit, forget } = useEdits({
     address: email ?? account.email,
@@ -79,7 +84,7 @@ export function EmailAlerts() {
         />
         <TextField
           label={text.threshold}
-          hint={text.thresholdHint}
+          hint={webhook.data ? text.thresholdHintShared : text.thresholdHint}
           error={tried && !isAmount ? text.thresholdWrong : undefined}
           before="Rp"
           inputMode="numeric"
@@ -102,8 +107,8 @@ export function EmailAlerts() {
               onClick={() =>
                 save({
                   low_balance_email: null,
-                  low_balance_threshold_micro: null,
                   budget_mails: false,
+                  ...(!isShared && { low_balance_threshold_micro: null }),
                 })
               }
             >
@@ -111,6 +116,7 @@ export function EmailAlerts() {
             </Button>
           )}
         </div>
+        {isOn && threshold !== null && (webhook.data || !mayLook) && <p className="field-hint">{text.turnOffKeeps}</p>}
       </form>
     </Card>
   )

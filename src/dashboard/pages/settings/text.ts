@@ -24,6 +24,8 @@ export const useSettingsText = texts({
     lowBalanceEmail: "Kirim ke",
     threshold: "Batas saldo",
     thresholdHint: "E-mail dikirim saat saldo turun di bawah jumlah ini. Kosongkan jika tidak perlu.",
+    thresholdHintShared:
+      "E-mail dan kiriman webhook dikirim saat saldo turun di bawah jumlah ini. Kosongkan jika tidak perlu.",
     thresholdWrong: "Tulis jumlah rupiah, seperti 20.000.",
     emailWrong: "Tulis alamat e-mail, seperti nama@contoh.id.",
     noMail:
@@ -32,6 +34,7 @@ export const useSettingsText = texts({
     off: "Nonaktif",
     save: "Simpan",
     turnOff: "Nonaktifkan",
+    turnOffKeeps: "Jika dinonaktifkan, hanya e-mail yang berhenti: batas saldo tetap berlaku untuk webhook.",
     turnedOff: "Peringatan lewat e-mail dinonaktifkan",
     password: "Kata sandi",
     passwordIntro: "Mengganti kata sandi mengakhiri sesi di semua perangkat lain. Di sini Anda tetap masuk.",
@@ -101,6 +104,8 @@ export const useSettingsText = texts({
     lowBalanceEmail: "Send to",
     threshold: "Balance limit",
     thresholdHint: "An e-mail is sent when the balance falls below this amount. Leave it empty for none.",
+    thresholdHintShared:
+      "An e-mail is sent, and the webhook told, when the balance falls below this amount. Leave it empty for none.",
     thresholdWrong: "Enter an amount of rupiah, such as 20,000.",
     emailWrong: "Enter an e-mail address, such as name@example.com.",
     noMail:
@@ -109,6 +114,7 @@ export const useSettingsText = texts({
     off: "Off",
     save: "Save",
     turnOff: "Turn off",
+    turnOffKeeps: "Turning this off stops the e-mails alone: the balance limit stays for the webhook.",
     turnedOff: "Alerts by e-mail turned off",
     password: "Password",
     passwordIntro: "Changing your password ends the sessions on all other devices. You stay signed in here.",

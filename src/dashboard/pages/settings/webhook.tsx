@@ -14,7 +14,8 @@ import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useWebhookText } from "./text.ts"
 
-const webhookQuery = queryOptions({
+/** Null where there is none. */
+export const webhookQuery = queryOptions({
   queryKey: ["webhook"],
   queryFn: async () => (await unwrap(api.account.webhook.get())).webhook,
 })
@@ -34,7 +35,6 @@ export function WebhookSettings() {
   const text = useWebhookText()
   const client = useQueryClient()
   const webhook = useQuery(webhookQuery)
-  // Not the form's, which begins anew when there is a webhook: it may come with a look at another window while this is shown.
   const [secret, setSecret] = useState<string>()
   const state = webhook.data === undefined || webhook.data === null ? "off" : stateOf(webhook.data)
   return (
@@ -42,7 +42,7 @@ export function WebhookSettings() {
       <Card title={text.title} action={<Tag tone={TONES[state]}>{text.states[state]}</Tag>}>
         {webhook.error !== null && <ErrorState error={webhook.error} retry={webhook.refetch} />}
         {webhook.data !== undefined ? (
-          <WebhookForm key={String(webhook.data === null)} webhook={webhook.data} onSecret={setSecret} />
+          <WebhookForm webhook={webhook.data} onSecret={setSecret} />
         ) : (
           webhook.error === null && <Skeleton lines={3} />
         )}
@@ -93,13 +93,12 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
     else onSecret(changed.secret)
   }
   const save = useChange({
-    mutationFn: () => unwrap(api.account.webhook.put({ url: url.trim() })),
-    onSuccess: (changed) => {
+    mutationFn: (saved: string) => unwrap(api.account.webhook.put({ url: saved })),
+    onSuccess: (changed, saved) => {
       shown(changed)
-      // A new one is read once its secret is kept.
-      if (changed.secret !== null) return
       client.setQueryData(webhookQuery.queryKey, changed.webhook)
-      setTyped(undefined)
+      setTyped((since) => (since?.trim() === saved ? undefined : since))
+      setTried(false)
     },
   })
   const test = useChange({
@@ -122,6 +121,8 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
       setAsked(undefined)
       toasts.done(text.removed)
       client.setQueryData(webhookQuery.queryKey, null)
+      setTyped(undefined)
+      setTried(false)
     },
   })
   const submit = (event: FormEvent) => {
@@ -129,7 +130,7 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
     setTried(true)
     if (!looksRight || save.isPending) return
     test.reset()
-    save.mutate()
+    save.mutate(url.trim())
   }
   const sendTest = () => {
     save.reset()
