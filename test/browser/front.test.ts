@@ -203,3 +203,12 @@ test("the reference is there without a script, and with one it is filtered and o
   await visit.page.locator("#error-billing-insufficient-balance").waitFor()
   expect(await filter.inputValue()).toBe("")
 })
+
+test("a link to the reference whose end cannot be decoded leads to the page, and those after it to their entries", async () => {
+  await using visit = await world.visit()
+  await go(visit, "/docs#%E0%A4%A")
+  await visit.page.getByRole("searchbox", { name: "Filter" }).fill("receipt")
+  await visit.page.evaluate(() => (location.hash = "%E0%A4%A4%"))
+  await visit.page.evaluate(() => (location.hash = "get-top-ups-quote"))
+  await visit.page.locator("details[open]").getByText("amount_rp").first().waitFor()
+})

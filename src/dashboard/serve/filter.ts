@@ -25,9 +25,18 @@ function filter(): void {
   if (told !== null) told.textContent = found === 0 ? (field?.dataset["none"] ?? "") : ""
 }
 
+/** What the address names. An end that cannot be decoded names nothing. */
+function named(): Element | null {
+  try {
+    return document.querySelector(`[id="${CSS.escape(decodeURIComponent(location.hash.slice(1)))}"]`)
+  } catch {
+    return null
+  }
+}
+
 function openNamed(): void {
-  const named = document.querySelector(`[id="${CSS.escape(decodeURIComponent(location.hash.slice(1)))}"]`)
-  if (named instanceof HTMLDetailsElement) named.open = true
+  const entry = named()
+  if (entry instanceof HTMLDetailsElement) entry.open = true
 }
 
 input?.addEventListener("input", filter)
@@ -36,7 +45,7 @@ addEventListener("hashchange", () => {
   if (input) input.value = ""
   filter()
   openNamed()
-  document.querySelector(`[id="${CSS.escape(decodeURIComponent(location.hash.slice(1)))}"]`)?.scrollIntoView()
+  named()?.scrollIntoView()
 })
 // What the browser has kept since the last visit.
 filter()
