@@ -65,6 +65,18 @@ test("a dialog takes the focus, closes with Escape, and gives the focus back", a
   )
 })
 
+test("a dialog in the place of another gives the focus to what stood around the button that is gone", async () => {
+  await using visit = await openGallery({})
+  const { page } = visit
+  await page.getByRole("button", { name: "Open steps" }).click()
+  await page.getByRole("dialog", { name: "A step" }).getByRole("button", { name: "Next" }).press("Enter")
+  const next = page.getByRole("dialog", { name: "The next step" })
+  await next.waitFor()
+  await page.keyboard.press("Escape")
+  await next.waitFor({ state: "detached" })
+  await page.getByRole("region", { name: "Steps" }).and(page.locator(":focus")).waitFor()
+})
+
 test("a press outside closes a dialog; a selection that is dragged outside does not", async () => {
   await using visit = await openGallery({})
   const { page } = visit

@@ -177,6 +177,35 @@ test("what a dialog's form refuses takes the focus, so that it is in sight and r
   expect(await limit.getAttribute("aria-invalid")).toBe("true")
 })
 
+test("of two wrong fields in a dialog the first takes the focus, once", async () => {
+  await using visit = await world.visit({ person, language: "en" })
+  const { page } = visit
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Create key" }).first().click()
+  const dialog = page.getByRole("dialog", { name: "Create an API key" })
+  await dialog.getByLabel("Name", { exact: true }).fill("Kasir")
+  await dialog.getByLabel("Spending limit (optional)").fill("sepuluh ribu")
+  await dialog.getByLabel("Requests per minute (optional)").fill("banyak")
+  await page.evaluate(() => {
+    const focused: (string | undefined)[] = []
+    Object.assign(globalThis, { focused })
+    const { focus } = HTMLElement.prototype
+    HTMLElement.prototype.focus = function (this: HTMLInputElement, options) {
+      focused.push(this.labels?.[0]?.textContent)
+      focus.call(this, options)
+    }
+  })
+  await dialog.getByRole("button", { name: "Create key" }).click()
+  const limit = dialog.getByLabel("Spending limit (optional)")
+  await limit.and(page.locator(":focus")).waitFor()
+  await page.evaluate(() => new Promise((resolve) => setTimeout(resolve, 100)))
+  const focused = () => page.evaluate(() => (globalThis as unknown as { focused: string[] }).focused)
+  expect(await focused()).toEqual(["Spending limit (optional)"])
+  await limit.fill("10,000")
+  await dialog.getByRole("button", { name: "Create key" }).click()
+  await dialog.getByLabel("Requests per minute (optional)").and(page.locator(":focus")).waitFor()
+})
+
 test.each([
   ["/settings", "Tax number (NPWP)", "1234"],
   ["/settings", "Send to", "nobody"],

@@ -447,6 +447,7 @@ test("an account is deleted only by its address and its password, and takes its 
   await dialog.getByLabel("Password").fill("not the password")
   await submit.click()
   await dialog.getByText("This password is wrong.").waitFor()
+  await dialog.getByLabel("Password").and(visit.page.locator(":focus")).waitFor()
   expect(await isSignedIn(person)).toBe(true)
   await dialog.getByLabel("Password").fill(PASSWORD)
   await submit.click()

@@ -6,7 +6,7 @@
  */
 import { type QueryKey, useQueryClient } from "@tanstack/react-query"
 import { X } from "lucide-react"
-import { type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef, useState } from "react"
+import { type FormEvent, type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef } from "react"
 import { briefly, useChange } from "../api/queries.ts"
 import { Button, IconButton } from "./button.tsx"
 import { ErrorState, useToasts } from "./feedback.tsx"
@@ -57,11 +57,11 @@ export function FormDialog(props: FormDialogProps) {
   const id = useId()
   const dirty = useRef(false)
   const form = useRef<HTMLFormElement>(null)
-  const [tries, setTries] = useState(0)
-  // What is wrong may be out of sight in a long form, and is read out only where the focus is.
+  const sent = useRef(false)
+  // What the form itself refuses has the focus already. This is for what the server refuses.
   useEffect(() => {
-    if (tries > 0 && !busy) form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus()
-  }, [tries, busy])
+    if (sent.current && !busy) focusOnWrong(form.current)
+  }, [busy])
   return (
     <Dialog
       {...dialog}
@@ -85,7 +85,7 @@ export function FormDialog(props: FormDialogProps) {
         onSubmit={(event) => {
           event.preventDefault()
           if (busy) return
-          setTries(tries + 1)
+          sent.current = true
           onSubmit(new FormData(event.currentTarget))
         }}
       >
@@ -95,6 +95,17 @@ export function FormDialog(props: FormDialogProps) {
     </Dialog>
   )
 }
+
+/** What a form refuses may be out of sight, and is read out only where the focus is. Its fields say so by the time that the event is over. */
+export function toFirstWrong(event: FormEvent): void {
+  const { target, currentTarget } = event
+  if (!(target instanceof HTMLFormElement)) return
+  // A dialog sees to its own forms, wherever it stands.
+  if (target.closest("dialog, main") === currentTarget) setTimeout(() => focusOnWrong(target))
+}
+
+const focusOnWrong = (form: HTMLElement | null): void =>
+  form?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus()
 
 function Modal({
   title,
@@ -111,14 +122,16 @@ function Modal({
   useLayoutEffect(() => {
     const dialog = element.current
     const opener = document.activeElement
-    const around = partsAround(opener)
+    // Nothing has the focus where the dialog before took its own opener along.
+    const around = opener === document.body ? aroundGone : partsAround(opener)
     show(dialog)
     return () => {
       // The browser gives the focus back only when the dialog is closed before it is removed.
       dialog?.close()
+      aroundGone = around
       setTimeout(() => {
-        if (opener?.isConnected === false && document.activeElement === document.body)
-          focusOn(around.find(({ isConnected }) => isConnected))
+        if (aroundGone === around) aroundGone = []
+        if (document.activeElement === document.body) focusOn(around.find(({ isConnected }) => isConnected))
       }, GONE_MS)
     }
   }, [])
@@ -139,6 +152,7 @@ function Modal({
         pressBegan.current = target
       }}
       onClick={pressed}
+      onSubmit={toFirstWrong}
       onCancel={(event) => {
         event.preventDefault()
         if (!insistent) onClose()
@@ -168,6 +182,9 @@ function Modal({
 
 /** What a dialog has taken off the page is gone by then. Milliseconds. */
 const GONE_MS = 100
+
+/** Around what the dialog that has just gone was opened from, for one that takes its place. */
+let aroundGone: readonly HTMLElement[] = []
 
 function show(dialog: HTMLDialogElement | null): void {
   dialog?.showModal()

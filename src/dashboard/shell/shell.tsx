@@ -1,12 +1,13 @@
 /** The frame around every page: navigation at the side, on a phone at the bottom; balance and account at hand. */
 import { Check, CircleUser, Ellipsis, FileCode, LogOut, Users, Wallet } from "lucide-react"
 import { useQuery } from "@tanstack/react-query"
-import type { FormEvent, ReactNode, RefObject } from "react"
+import type { ReactNode, RefObject } from "react"
 import { Link, useLocation, useRoute } from "wouter"
 import { useConnection } from "../api/live.ts"
 import { membershipsQuery } from "../api/queries.ts"
 import { ButtonLink, Menu } from "../components/button.tsx"
 import { Logo, LanguageSwitch, ThemeSwitch } from "./appearance.tsx"
+import { toFirstWrong } from "../components/dialog.tsx"
 import { useToasts } from "../components/feedback.tsx"
 import { Money } from "../components/values.tsx"
 import { type DashboardPage, pages } from "../pages.tsx"
@@ -44,12 +45,6 @@ export function Shell({ main, children }: ShellProps) {
       <BottomBar />
     </div>
   )
-}
-
-/** What a form refuses is read out only where the focus is. Its fields say so by the time that the event is over. */
-function toFirstWrong({ target }: FormEvent): void {
-  if (!(target instanceof HTMLFormElement)) return
-  setTimeout(() => target.querySelector<HTMLElement>("[aria-invalid=true]")?.focus())
 }
 
 function useNavigation(): readonly DashboardPage[] {

@@ -34,7 +34,7 @@ const failure = new ApiFailure(
 function Gallery() {
   const format = useFormat()
   const toasts = useToasts()
-  const [open, setOpen] = useState<"dialog" | "drawer">()
+  const [open, setOpen] = useState<"dialog" | "drawer" | "step" | "next step" | "steps done">()
   const [range, setRange] = useState(lastDays(TODAY, 7))
   const [sorting, setSorting] = useState<Sorting>({ by: "cost", down: true })
   const [on, setOn] = useState(true)
@@ -163,6 +163,19 @@ function Gallery() {
       {open === "dialog" && (
         <Dialog title="A dialog" onClose={close} footer={<Button onClick={close}>Cancel</Button>}>
           <TextField label="Inside" />
+        </Dialog>
+      )}
+      <Card title="Steps">
+        {open !== "next step" && open !== "steps done" && <Button onClick={() => setOpen("step")}>Open steps</Button>}
+      </Card>
+      {open === "step" && (
+        <Dialog title="A step" onClose={close} footer={<Button onClick={() => setOpen("next step")}>Next</Button>}>
+          <p>Its button goes with it.</p>
+        </Dialog>
+      )}
+      {open === "next step" && (
+        <Dialog title="The next step" onClose={() => setOpen("steps done")}>
+          <p>In the place of the one before.</p>
         </Dialog>
       )}
       {open === "drawer" && (

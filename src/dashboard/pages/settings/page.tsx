@@ -2,12 +2,12 @@
 import { Combobox } from "@base-ui/react/combobox"
 import { useQueryClient, useQuery } from "@tanstack/react-query"
 import { Check, ChevronDown } from "lucide-react"
-import { useMemo, type FormEvent, useId, useState } from "react"
+import { useMemo, useId, useState } from "react"
 import { useLocation } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { accountQuery, useChange, keysQuery } from "../../api/queries.ts"
 import { CopyButton, Button } from "../../components/button.tsx"
-import { Dialog } from "../../components/dialog.tsx"
+import { FormDialog } from "../../components/dialog.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { Field, PasswordField, TextField } from "../../components/form.tsx"
 import { Card, Facts, Page } from "../../components/layout.tsx"
@@ -188,7 +188,6 @@ function DeleteDialog({ onClose }: { readonly onClose: () => void }) {
   const { email } = useAccount()
   const [, navigate] = useLocation()
   const passwordError = usePasswordError()
-  const form = useId()
   const [typed, setTyped] = useState("")
   const [password, setPassword] = useState("")
   const [isUnlike, setUnlike] = useState(false)
@@ -201,50 +200,43 @@ function DeleteDialog({ onClose }: { readonly onClose: () => void }) {
     },
   })
   const wrong = passwordError(deletion.error)
-  const submit = (event: FormEvent) => {
-    event.preventDefault()
+  const submit = () => {
     const isConfirmed = typed.trim().toLowerCase() === email.toLowerCase()
     setUnlike(!isConfirmed)
-    if (isConfirmed && !deletion.isPending) deletion.mutate()
+    if (isConfirmed) deletion.mutate()
   }
   return (
-    <Dialog
+    <FormDialog
       title={text.deleteTitle}
+      submit={text.deleteNow}
+      danger
+      busy={deletion.isPending}
+      error={wrong === undefined ? deletion.error : null}
+      onSubmit={submit}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>{text.cancel}</Button>
-          <Button type="submit" form={form} kind="danger" busy={deletion.isPending}>
-            {text.deleteNow}
-          </Button>
-        </>
-      }
     >
       <Consequences />
-      <form id={form} className="settings-form" onSubmit={submit}>
-        {deletion.error !== null && wrong === undefined && <ErrorState error={deletion.error} />}
-        <TextField
-          label={text.confirm(email)}
-          error={isUnlike ? text.confirmWrong : undefined}
-          autoComplete="off"
-          autoCapitalize="none"
-          spellCheck={false}
-          required
-          data-autofocus
-          value={typed}
-          onChange={({ target }) => setTyped(target.value)}
-        />
-        <PasswordField
-          label={text.deletePassword}
-          autoComplete="current-password"
-          maxLength={256}
-          required
-          error={wrong}
-          value={password}
-          onChange={({ target }) => setPassword(target.value)}
-        />
-      </form>
-    </Dialog>
+      <TextField
+        label={text.confirm(email)}
+        error={isUnlike ? text.confirmWrong : undefined}
+        autoComplete="off"
+        autoCapitalize="none"
+        spellCheck={false}
+        required
+        data-autofocus
+        value={typed}
+        onChange={({ target }) => setTyped(target.value)}
+      />
+      <PasswordField
+        label={text.deletePassword}
+        autoComplete="current-password"
+        maxLength={256}
+        required
+        error={wrong}
+        value={password}
+        onChange={({ target }) => setPassword(target.value)}
+      />
+    </FormDialog>
   )
 }
 

@@ -78,7 +78,6 @@ export const useSettingsText = texts({
     confirmWrong: "Tidak sama dengan alamat e-mail akun ini.",
     deletePassword: "Kata sandi",
     deleteNow: "Hapus untuk selamanya",
-    cancel: "Batal",
     deleted: "Akun dihapus",
   },
   en: {
@@ -160,7 +159,6 @@ export const useSettingsText = texts({
     confirmWrong: "This is not the account's e-mail address.",
     deletePassword: "Password",
     deleteNow: "Delete for good",
-    cancel: "Cancel",
     deleted: "Account deleted",
   },
 })
