@@ -29,6 +29,40 @@ test("a change that is pressed offline fails at once, can be pressed again, and 
   visit.complaints.length = 0
 })
 
+test("a server that never answers is not waited for for ever, and can be asked again", async () => {
+  const customer = await world.gateway.person()
+  await using visit = await world.visit({ person: customer, language: "id" })
+  const { page } = visit
+  // A minute lasts a second here.
+  await page.addInitScript(() => {
+    const limitOf = AbortSignal.timeout.bind(AbortSignal)
+    AbortSignal.timeout = (ms) => limitOf(ms / 60)
+  })
+  let isSilent = true
+  await page.route(/:\d+\/keys(?:\?|$)/, (route) => (isSilent ? undefined : route.fallback()))
+  await visit.page.goto(`${world.gateway.url}/dashboard/keys`)
+  const told = page.getByRole("alert").getByText("Server tidak menjawab dalam 60 detik.", { exact: true })
+  await told.waitFor()
+  isSilent = false
+  await page.getByRole("button", { name: "Coba lagi" }).click()
+  await page.getByText("Belum ada kunci").waitFor()
+  isSilent = true
+  await page.getByRole("button", { name: "Buat kunci" }).first().click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Nama").fill("Kasir")
+  await dialog.getByRole("button", { name: "Buat kunci" }).click()
+  await told.waitFor()
+  expect(await page.locator("[aria-busy=true]").count()).toBe(0)
+  isSilent = false
+  await dialog.getByRole("button", { name: "Buat kunci" }).click()
+  await page
+    .getByRole("dialog", { name: "Salin kunci Anda sekarang" })
+    .getByText(/^sk-loket-/)
+    .waitFor()
+  const { data } = (await (await world.gateway.dashboard(customer, "/keys")).json()) as { data: unknown[] }
+  expect(data).toHaveLength(1)
+})
+
 test.each([
   ["en", "Loket cannot answer right now.", "Your connection works (HTTP 503). Try again in a moment."],
   ["id", "Loket sedang tidak dapat menjawab.", "Sambungan Anda tidak bermasalah (HTTP 503). Coba lagi sebentar lagi."],

@@ -4,19 +4,22 @@ import { loaded } from "./loaded.ts"
 
 const { sender } = await loaded(() => import("../../src/dashboard/api/client.ts"))
 
-type Step = "lost" | number | "in progress"
+type Step = "lost" | "late" | number | "in progress"
 
 /** A server that answers in these steps, and 200 from then on. */
 function page(steps: Step[] = []) {
   const sent: (string | null)[] = []
   const pauses: number[] = []
+  const limits: (AbortSignal | null | undefined)[] = []
   let time = 0
   let made = 0
   const send = sender({
     fetch: async (_, init) => {
       sent.push(new Headers(init?.headers).get("idempotency-key"))
+      limits.push(init?.signal)
       const step = steps.shift() ?? 200
       if (step === "lost") throw new TypeError("Failed to fetch")
+      if (step === "late") throw new DOMException("The operation timed out.", "TimeoutError")
       if (step !== "in progress") return new Response(null, { status: step })
       return new Response(null, {
         status: 409,
@@ -26,9 +29,10 @@ function page(steps: Step[] = []) {
     now: () => time,
     pause: async (ms) => void pauses.push(ms),
     newKey: () => `key ${++made}`,
+    limit: () => AbortSignal.abort("late"),
   })
   const post = (body = "{}", input = "http://loket/keys", method = "POST") => send(input, { method, body })
-  return { send, post, sent, pauses, later: (ms: number) => (time += ms) }
+  return { send, post, sent, pauses, limits, later: (ms: number) => (time += ms) }
 }
 
 describe("a change", () => {
@@ -52,6 +56,13 @@ describe("a change", () => {
     expect(await post()).toMatchObject({ status: 200 })
     await post()
     expect(sent).toEqual(["key 1", "key 1", "key 1", "key 1", "key 1", "key 2"])
+  })
+
+  test("that is not answered in time is told so at once, and pressed again it is the same one", async () => {
+    const { post, sent, pauses } = page(["late"])
+    expect(await post().catch(String)).toBe("TimeoutError: The operation timed out.")
+    expect(await post()).toMatchObject({ status: 200 })
+    expect([sent, pauses]).toEqual([["key 1", "key 1"], []])
   })
 
   test("keeps its key over an answer that does not say whether it was carried out, for ten minutes", async () => {
@@ -80,6 +91,16 @@ describe("a change", () => {
     expect(await gone.catch(String)).toBe("TypeError: Failed to fetch")
     expect(sent).toEqual(["key 1"])
   })
+})
+
+test("each time that something is sent it has a limit of its own, beside that of who asks; a file has none", async () => {
+  const { send, post, limits } = page(["lost"])
+  await post()
+  await send("http://loket/keys")
+  await send("http://loket/keys", { signal: new AbortController().signal })
+  expect(limits.map((limit) => limit?.aborted)).toEqual([true, true, true, true])
+  await send("http://loket/export", {}, { isFile: true })
+  expect(limits.at(-1)).toBeUndefined()
 })
 
 test("questions, and signing in and up, carry none and are sent once", async () => {

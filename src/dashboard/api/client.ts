@@ -11,6 +11,8 @@ interface Parts {
   readonly now: () => number
   readonly pause: (ms: number) => Promise<void>
   readonly newKey: () => string
+  /** Ends one request, with its answer's body. */
+  readonly limit: () => AbortSignal
 }
 
 interface Intent {
@@ -18,6 +20,8 @@ interface Intent {
   readonly untilMs: number
 }
 
+/** Longer than anything that the server itself waits for. */
+export const LIMIT_S = 60
 const PAUSES_MS = [400, 1_500]
 const KEPT_MS = 10 * 60_000
 const MOST_KEPT = 100
@@ -31,14 +35,16 @@ const inPage: Parts = {
   // `randomUUID` is not there over plain http.
   newKey: () =>
     [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join(""),
+  limit: () => AbortSignal.timeout(1_000 * LIMIT_S),
 }
 
 /**
  * The one way in which the page sends. A change carries an `Idempotency-Key`, made anew for each change that a person means,
  * not for each time that it is sent: whether a lost one was carried out is not known, so it is sent again with the same key,
- * by itself twice, and by who presses again within ten minutes. Milliseconds.
+ * by itself twice, and by who presses again within ten minutes. A file may take as long as it does; anything else has a limit.
+ * Milliseconds.
  */
-export function sender({ fetch, now, pause, newKey }: Parts = inPage) {
+export function sender({ fetch, now, pause, newKey, limit }: Parts = inPage) {
   /** Changes whose outcome is not known, by what would be sent. */
   const open = new Map<string, Intent>()
 
@@ -49,16 +55,20 @@ export function sender({ fetch, now, pause, newKey }: Parts = inPage) {
     return intent
   }
 
-  return async (input: string, init: RequestInit = {}): Promise<Response> => {
-    const { method = "GET", body } = init
+  return async (input: string, init: RequestInit = {}, { isFile = false } = {}): Promise<Response> => {
+    const { method = "GET", body, signal } = init
+    const once = (sent: RequestInit) => {
+      if (isFile) return fetch(input, sent)
+      return fetch(input, { ...sent, signal: signal ? AbortSignal.any([signal, limit()]) : limit() })
+    }
     const isChange = method !== "GET" && method !== "HEAD"
     // Who signs in or up has no account yet to which a key could belong.
-    if (!isChange || /\/auth\/sign-(?:in|up)$/.test(input)) return await fetch(input, init)
+    if (!isChange || /\/auth\/sign-(?:in|up)$/.test(input)) return await once(init)
     const sent = `${method} ${input}\n${typeof body === "string" ? body : ""}`
     const intent = intentOf(sent)
     const headers = new Headers(init.headers)
     headers.set("Idempotency-Key", intent.key)
-    const response = await persistently({ pause }, () => fetch(input, { ...init, headers }), init.signal)
+    const response = await persistently({ pause }, () => once({ ...init, headers }), signal)
     if (response.status < 500 && !isInProgress(response) && open.get(sent) === intent) open.delete(sent)
     return response
   }
@@ -77,11 +87,14 @@ async function persistently(
       await pause(1_000 * Number(response.headers.get("retry-after") ?? 1))
     } catch (error) {
       const pauseMs = PAUSES_MS[lost++]
-      if (pauseMs === undefined || signal?.aborted === true) throw error
+      if (pauseMs === undefined || signal?.aborted === true || isLate(error)) throw error
       await pause(pauseMs)
     }
   }
 }
+
+/** The limit has ended it: who waited so long is not made to wait again. */
+const isLate = (error: unknown): boolean => error instanceof DOMException && error.name === "TimeoutError"
 
 const isInProgress = ({ status, headers }: Response): boolean =>
   status === 409 && headers.get("x-error-code") === "idempotency.in_progress"
@@ -108,12 +121,12 @@ export async function unwrap<A extends Answered>(call: Promise<A>): Promise<Data
   const { data, error, status, response } = await call.catch(unreached)
   if (error === null) return data as Data<A>
   // A request that could not be sent has no response, and a status that the client makes up.
-  if (response === undefined) throw new ApiFailure(undefined, 0)
+  if (response === undefined) return unreached(error.value)
   throw new ApiFailure(errorBody(error.value), status, retryAfterS(response))
 }
 
-function unreached(): never {
-  throw new ApiFailure(undefined, 0)
+function unreached(cause: unknown): never {
+  throw new ApiFailure(undefined, 0, undefined, { cause })
 }
 
 /** An error body. The codes of errors inside a stream are shorter. */
@@ -131,8 +144,8 @@ export class ApiFailure extends Error {
   /** The least time to wait, in seconds. */
   readonly retryAfterS: number | undefined
 
-  constructor(body: ErrorDetails | undefined, status: number, retryAfterS?: number) {
-    super(body?.error ?? "no answer")
+  constructor(body: ErrorDetails | undefined, status: number, retryAfterS?: number, options?: ErrorOptions) {
+    super(body?.error ?? "no answer", options)
     this.name = "ApiFailure"
     this.body = body
     this.status = status
@@ -141,6 +154,11 @@ export class ApiFailure extends Error {
 
   get code(): string | undefined {
     return this.body?.code
+  }
+
+  /** The server may be there, but has not answered within `LIMIT_S`. */
+  get isLate(): boolean {
+    return isLate(this.cause)
   }
 }
 
@@ -181,6 +199,7 @@ const waitS = (error: Error): number => (error instanceof ApiFailure ? (error.re
 export const mayRetry = (failures: number, error: Error): boolean =>
   failures < MAX_RETRIES &&
   error instanceof ApiFailure &&
+  !error.isLate &&
   waitS(error) <= LONGEST_WAIT_S &&
   (error.body?.retryable ?? PASSING.includes(error.status))
 
@@ -209,7 +228,7 @@ function meant(input: string, init: RequestInit = {}): RequestInit {
 
 /** A file, and the name that the server gives it. It is whole, or an `ApiFailure`. */
 export async function fileAt(path: string): Promise<{ readonly content: Blob; readonly name: string }> {
-  const response = await send(path, meant(path)).catch(unreached)
+  const response = await send(path, meant(path), { isFile: true }).catch(unreached)
   if (!response.ok) throw await failureOf(response)
   const [, name = ""] = /filename="([^"]+)"/.exec(response.headers.get("content-disposition") ?? "") ?? []
   return { content: await response.blob().catch(unreached), name }

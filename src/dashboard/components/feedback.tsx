@@ -1,7 +1,7 @@
 /** What is shown when something is loading, missing or wrong, and the short notices when something is done. */
 import { CircleAlert, CircleCheck, X } from "lucide-react"
 import { createContext, type ReactNode, useCallback, useContext, useEffect, useMemo, useRef, useState } from "react"
-import { ApiFailure } from "../api/client.ts"
+import { ApiFailure, LIMIT_S } from "../api/client.ts"
 import { useFormat, useLanguage } from "../i18n/language.tsx"
 import { Button, CopyButton, IconButton, Spinner } from "./button.tsx"
 import { indonesianFor, useComponentText } from "./text.ts"
@@ -165,6 +165,13 @@ function ErrorWords({ error }: { readonly error: unknown }) {
   if (error.body === undefined) {
     // Something before the gateway has answered in its place.
     const isAway = error.status !== 0
+    if (error.isLate)
+      return (
+        <>
+          <p className="error-state-message">{text.late(format.number(LIMIT_S))}</p>
+          <p className="error-state-hint">{text.lateHint}</p>
+        </>
+      )
     return (
       <>
         <p className="error-state-message">{isAway ? text.unavailable : text.unreachable}</p>
