@@ -65,6 +65,34 @@ test.each(everyLook)("keys are accessible and fit: %o", async (look) => {
   await visit.expectNoSidewaysScroll()
 })
 
+test("a key that cannot be made is told of in Indonesian, and so is one that cannot be rotated", async () => {
+  const person = await world.gateway.person()
+  await world.gateway.key(person, { name: "Toko" })
+  await using visit = await world.visit({ person, language: "id" })
+  const { page } = visit
+  const json = {
+    error: "An account has at most",
+    code: "request.invalid",
+    type: "invalid",
+    request_id: "req_1",
+    retryable: false,
+  }
+  await page.route(/:\d+\/keys(?:\/.*)?$/, (route) =>
+    route.request().method() === "POST" ? route.fulfill({ status: 400, json }) : route.fallback(),
+  )
+  await visit.open("/keys")
+  await page.getByRole("button", { name: "Buat kunci" }).first().click()
+  const dialog = page.getByRole("dialog")
+  await dialog.getByLabel("Nama", { exact: true }).fill("Kasir")
+  await dialog.getByRole("button", { name: "Buat kunci" }).click()
+  await dialog.getByRole("alert").getByText("batas jumlah kunci sudah tercapai").waitFor()
+  await page.keyboard.press("Escape")
+  await (await visit.openKey("Toko")).getByRole("button", { name: "Rotasi" }).click()
+  await dialog.getByRole("button", { name: "Rotasi kunci" }).click()
+  await dialog.getByRole("alert").getByText("Kunci ini sudah dicabut, atau").waitFor()
+  expect(await page.getByText("An account has").count()).toBe(0)
+})
+
 test("on a screen of 320 px a budget stays in its cell, and a switch whole beside a long label", async () => {
   await using visit = await world.visit({ person: everyKind, size: "narrow", language: "id" })
   await visit.open("/keys")

@@ -332,6 +332,32 @@ test("a webhook's new secret stays when its owner comes back from another window
   expect(await secret.getByText(/^whsec_/).count()).toBe(1)
 })
 
+test.each([
+  ["en", "'url' must be an address at port 443 or 8443.", "There is no webhook that is on"],
+  ["id", "Alamat ini tidak dapat dipakai", "Percobaan terakhir baru saja dikirim"],
+] as const)(
+  "why a webhook's address or a test is refused is told in the page's language: %s",
+  async (language, at, test) => {
+    const person = await world.gateway.person()
+    await world.gateway.sql`
+    insert into webhooks (account_id, url, secret) values (${person.accountId}, 'https://hooks.invalid/loket', 'whsec_AAAA')`
+    await using visit = await world.visit({ person, language })
+    await visit.open("/settings")
+    const card = visit.page.getByRole("region", { name: "Webhook" })
+    const address = card.getByRole("textbox")
+    await address.fill("https://hooks.invalid:9000/loket")
+    await card.getByRole("button", { name: language === "en" ? "Save" : "Simpan" }).click()
+    await card.getByRole("alert").getByText(at).waitFor()
+    const send = card.getByRole("button", { name: language === "en" ? "Send a test" : "Kirim percobaan" })
+    await send.click()
+    await visit.page.getByText(language === "en" ? "Test sent" : "Percobaan dikirim").waitFor()
+    // One press after the other, and not the same one.
+    await Bun.sleep(200)
+    await send.click()
+    await card.getByRole("alert").getByText(test).waitFor()
+  },
+)
+
 test("a typed address stays when it cannot be saved, and when somebody else makes the webhook meanwhile", async () => {
   const person = await world.gateway.person()
   await using visit = await world.visit({ person })

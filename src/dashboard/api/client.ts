@@ -166,6 +166,10 @@ export class ApiFailure extends Error {
 export const isElsewhere = (error: unknown): boolean =>
   error instanceof ApiFailure && (error.code === "auth.other_account" || error.code === "auth.membership_ended")
 
+/** A value is not allowed, or what is asked for is not possible as things are. */
+export const isInvalid = (error: unknown): error is ApiFailure =>
+  error instanceof ApiFailure && error.code === "request.invalid"
+
 export const isSignedOut = (error: unknown): boolean =>
   error instanceof ApiFailure && error.body?.code === "auth.unauthorized"
 

@@ -9,7 +9,8 @@ import { X } from "lucide-react"
 import { type FormEvent, type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef } from "react"
 import { briefly, useChange } from "../api/queries.ts"
 import { Button, IconButton } from "./button.tsx"
-import { ErrorState, useToasts } from "./feedback.tsx"
+import { useToasts } from "./feedback.tsx"
+import { FormError } from "./layout.tsx"
 import { useComponentText } from "./text.ts"
 
 interface DialogProps {
@@ -44,6 +45,8 @@ interface FormDialogProps extends Omit<DialogProps, "footer"> {
   /** The form has been submitted and is at work. */
   readonly busy: boolean
   readonly error: Error | null
+  /** The form's own words for what is not allowed or not possible. */
+  readonly refused?: (message: string) => string
   /** A step back in the place of "Cancel". */
   readonly back?: { readonly label: string; readonly onBack: () => void } | undefined
   /** Not called while the form is busy. */
@@ -52,7 +55,7 @@ interface FormDialogProps extends Omit<DialogProps, "footer"> {
 
 /** A dialog around one form: an error above them, "Cancel" and the submitting button below. */
 export function FormDialog(props: FormDialogProps) {
-  const { submit, danger = false, disabled = false, busy, error, back, onSubmit, children, ...dialog } = props
+  const { submit, danger = false, disabled = false, busy, error, refused, back, onSubmit, children, ...dialog } = props
   const text = useComponentText()
   const id = useId()
   const dirty = useRef(false)
@@ -89,7 +92,7 @@ export function FormDialog(props: FormDialogProps) {
           onSubmit(new FormData(event.currentTarget))
         }}
       >
-        {error !== null && <ErrorState error={error} />}
+        {error !== null && <FormError error={error} refused={refused} />}
         {children}
       </form>
     </Dialog>

@@ -1,12 +1,13 @@
 /** What a page is laid out with: its head, cards, tabs, single figures, facts, blocks of code, and links to files. */
 import { Tabs as BaseTabs } from "@base-ui/react/tabs"
 import { type ReactNode, useId } from "react"
-import { ApiFailure, fileAt } from "../api/client.ts"
+import { ApiFailure, fileAt, isInvalid } from "../api/client.ts"
 import { save } from "../api/browser.ts"
 import { useChange } from "../api/queries.ts"
 import { useFormat, useLanguage } from "../i18n/language.tsx"
 import { classOf, CopyButton, type Look, Spinner } from "./button.tsx"
-import { useToasts } from "./feedback.tsx"
+import { ErrorState, useToasts } from "./feedback.tsx"
+import { Refusal } from "./form.tsx"
 import { indonesianFor, useComponentText } from "./text.ts"
 
 interface PageProps {
@@ -188,6 +189,16 @@ export function DownloadLink({ href, children, icon, ...look }: DownloadLinkProp
     </a>
   )
 }
+
+interface FormErrorProps {
+  readonly error: Error
+  /** Of what is not allowed or not possible in this form: the server's own words are English. */
+  readonly refused?: ((message: string) => string) | undefined
+}
+
+/** What the person can correct is told in words alone, without a request id. */
+export const FormError = ({ error, refused }: FormErrorProps) =>
+  refused !== undefined && isInvalid(error) ? <Refusal>{refused(error.message)}</Refusal> : <ErrorState error={error} />
 
 /** A failure in one line. */
 function useFailureWords(): (error: Error) => string {

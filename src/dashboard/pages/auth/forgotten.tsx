@@ -3,7 +3,7 @@ import { useQuery } from "@tanstack/react-query"
 import { type FormEvent, type ReactNode, useState } from "react"
 import { Link } from "wouter"
 import { aboutQuery, useChange } from "../../api/queries.ts"
-import { api, ApiFailure, unwrap } from "../../api/client.ts"
+import { api, ApiFailure, isInvalid, unwrap } from "../../api/client.ts"
 import { Button, ButtonLink, ContactLink } from "../../components/button.tsx"
 import { ErrorState } from "../../components/feedback.tsx"
 import { formText, isNewPassword, PasswordField, Refusal, TextField } from "../../components/form.tsx"
@@ -178,7 +178,7 @@ function Trouble({ error, dead }: { readonly error: Error; readonly dead?: strin
   if (!(error instanceof ApiFailure)) return <ErrorState error={error} />
   if (error.code === "rate_limit.mail")
     return <Refusal>{text.tooMany(format.number(Math.ceil((error.retryAfterS ?? 60) / 60)))}</Refusal>
-  return error.code === "request.invalid" ? <Refusal>{dead ?? text.dead}</Refusal> : <ErrorState error={error} />
+  return isInvalid(error) ? <Refusal>{dead ?? text.dead}</Refusal> : <ErrorState error={error} />
 }
 
 const useText = texts({

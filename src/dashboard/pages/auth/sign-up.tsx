@@ -4,11 +4,12 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { useState, type ReactNode } from "react"
 import { Link } from "wouter"
-import { api, ApiFailure, unwrap } from "../../api/client.ts"
+import { api, isInvalid, unwrap } from "../../api/client.ts"
 import { aboutQuery, useChange, lookAt } from "../../api/queries.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { AuthForm, type Credentials, isNewPassword, Refusal } from "../../components/form.tsx"
+import { FormError } from "../../components/layout.tsx"
 import { useFormat, texts, useLanguage } from "../../i18n/language.tsx"
 import { leaveFor, useSession } from "../../shell/session.tsx"
 import { useRoleText } from "../../shell/text.ts"
@@ -46,7 +47,13 @@ export default function SignUpPage() {
     <AuthForm
       text={text}
       newPassword={{ hint: text.passwordHint, error: tooShort ? text.passwordShort : undefined }}
-      error={isOutdated ? <Refusal>{text.outdated}</Refusal> : signUp.error && <SignUpError error={signUp.error} />}
+      error={
+        isOutdated ? (
+          <Refusal>{text.outdated}</Refusal>
+        ) : (
+          signUp.error && <FormError error={signUp.error} refused={text.refused} />
+        )
+      }
       busy={signUp.isPending}
       onSubmit={submit}
       foot={
@@ -61,16 +68,6 @@ export default function SignUpPage() {
         </p>
       )}
     </AuthForm>
-  )
-}
-
-/** A refused value can be corrected by the person, so no request id is shown. */
-function SignUpError({ error }: { readonly error: Error }) {
-  const text = useSignUpText()
-  return error instanceof ApiFailure && error.code === "request.invalid" ? (
-    <Refusal>{text.refused(error.message)}</Refusal>
-  ) : (
-    <ErrorState error={error} />
   )
 }
 
@@ -135,8 +132,6 @@ export function JoinPage() {
     </Frame>
   )
 }
-
-const isInvalid = (error: Error): boolean => error instanceof ApiFailure && error.code === "request.invalid"
 
 interface OpenProps {
   readonly invitation: {

@@ -9,7 +9,7 @@ import { Button, ButtonLink, CopyButton } from "../../components/button.tsx"
 import { Choice } from "../../components/form.tsx"
 import { ConfirmDialog, Dialog } from "../../components/dialog.tsx"
 import { ErrorState, Skeleton } from "../../components/feedback.tsx"
-import { CodeBlock, Facts } from "../../components/layout.tsx"
+import { CodeBlock, Facts, FormError } from "../../components/layout.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useMay } from "../../shell/session.tsx"
 import { filledIn, firstModel, curl } from "../quick-start/client.ts"
@@ -134,7 +134,7 @@ export function RotateDialog({ apiKey, onClose, onRotated }: RotateDialogProps) 
         </>
       }
     >
-      {rotate.error && <ErrorState error={rotate.error} />}
+      {rotate.error && <FormError error={rotate.error} refused={text.rotateRefused} />}
       <p>{text.rotateText}</p>
       {before !== null && <p className="key-notice">{text.rotatingNow(format.dateTime(before))}</p>}
       <Choice

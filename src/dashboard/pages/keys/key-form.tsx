@@ -57,6 +57,7 @@ export function CreateDialog({ onClose, onCreated }: CreateDialogProps) {
       initial={emptyDraft}
       busy={create.isPending}
       error={create.error}
+      refused={text.createRefused}
       breaker={breakerDraft({ ceiling_micro: null, action: "warn", pause_minutes: null }, language)}
       onSubmit={(settings, breaker) => create.mutate({ settings, breaker })}
       onClose={onClose}
@@ -97,6 +98,7 @@ export function EditDialog({ apiKey, onClose }: EditDialogProps) {
       initial={draftOf(before, language)}
       busy={change.isPending}
       error={change.error}
+      refused={text.saveRefused}
       onSubmit={(settings) => change.mutate(settings)}
       onClose={onClose}
     />
@@ -110,6 +112,7 @@ interface KeyDialogProps {
   readonly initial: KeyDraft
   readonly busy: boolean
   readonly error: Error | null
+  readonly refused: (message: string) => string
   /** Of a new key; an existing one has a dialog for it. */
   readonly breaker?: BreakerDraft
   readonly onSubmit: (settings: KeySettings, breaker: BreakerSettings | undefined) => void

@@ -113,6 +113,11 @@ export const useKeysText = texts({
     rotatingNow: (time: string) =>
       `Rahasia sebelum ini masih berlaku sampai ${time}. Jika dirotasi lagi sekarang, rahasia itu langsung berakhir.`,
     rotateNow: "Rotasi kunci",
+    rotateRefused: (_message: string) =>
+      "Kunci ini sudah dicabut, atau sudah terlalu sering dirotasi hari ini. Buat kunci lain.",
+    createRefused: (_message: string) =>
+      "Kunci tidak dapat dibuat. Periksa isian yang ditandai; jika tidak ada, batas jumlah kunci sudah tercapai: cabut yang tidak diperlukan, atau coba lagi besok.",
+    saveRefused: (_message: string) => "Perubahan tidak dapat disimpan. Periksa isiannya.",
     revokedKeys: (count: string, _one: boolean) => `${count} kunci yang dicabut`,
     columns: {
       name: "Nama",
@@ -244,6 +249,9 @@ export const useKeysText = texts({
     rotatingNow: (time: string) =>
       `The secret before this one still works until ${time}. Rotating again ends it at once.`,
     rotateNow: "Rotate key",
+    rotateRefused: (message: string) => message,
+    createRefused: (message: string) => message,
+    saveRefused: (message: string) => message,
     revokedKeys: (count: string, one: boolean) => `${count} revoked ${one ? "key" : "keys"}`,
     columns: {
       name: "Name",

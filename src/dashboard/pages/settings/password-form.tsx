@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { type FormEvent, type ReactNode, useState } from "react"
 import { save } from "../../api/browser.ts"
 import { aboutQuery, accountQuery, useChange } from "../../api/queries.ts"
-import { api, ApiFailure, unwrap } from "../../api/client.ts"
+import { api, isInvalid, unwrap } from "../../api/client.ts"
 import { Button } from "../../components/button.tsx"
 import { ErrorState, useToasts } from "../../components/feedback.tsx"
 import { PasswordField, TextField } from "../../components/form.tsx"
@@ -81,8 +81,7 @@ export function EmailChange() {
       setPassword("")
     },
   })
-  const refused =
-    change.error instanceof ApiFailure && change.error.code === "request.invalid" ? text.refused : undefined
+  const refused = isInvalid(change.error) ? text.refused : undefined
   return (
     <PasswordForm
       title={text.title}

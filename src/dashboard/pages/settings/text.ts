@@ -178,6 +178,10 @@ export const useWebhookText = texts({
     save: "Simpan",
     saved: "Webhook disimpan",
     test: "Kirim percobaan",
+    refused: (_message: string) =>
+      "Alamat ini tidak dapat dipakai. Pakai https dengan nama host, port 443 atau 8443, tanpa nama pengguna dan tanpa #.",
+    testRefused: (_message: string) =>
+      "Percobaan terakhir baru saja dikirim, atau webhook sedang nonaktif. Coba lagi sebentar lagi.",
     tested: "Percobaan dikirim",
     rotate: "Ganti rahasia",
     rotateTitle: "Ganti rahasia webhook?",
@@ -234,6 +238,8 @@ export const useWebhookText = texts({
     save: "Save",
     saved: "Webhook saved",
     test: "Send a test",
+    refused: (message: string) => message,
+    testRefused: (message: string) => message,
     tested: "Test sent",
     rotate: "Change secret",
     rotateTitle: "Change the webhook's secret?",

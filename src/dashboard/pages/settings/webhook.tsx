@@ -9,7 +9,7 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { Dialog, FormDialog } from "../../components/dialog.tsx"
 import { EmptyState, ErrorState, Skeleton, useToasts } from "../../components/feedback.tsx"
 import { TextField } from "../../components/form.tsx"
-import { Card } from "../../components/layout.tsx"
+import { Card, FormError } from "../../components/layout.tsx"
 import { Tag } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useWebhookText } from "./text.ts"
@@ -136,7 +136,6 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
     save.reset()
     test.mutate()
   }
-  const error = save.error ?? test.error
   return (
     <>
       <form className="settings-form" onSubmit={submit} noValidate>
@@ -144,7 +143,8 @@ function WebhookForm({ webhook, onSecret }: WebhookFormProps) {
         {webhook !== null && webhook.disabled_at !== null && (
           <p className="settings-warning">{text.disabled(format.dateTime(webhook.disabled_at))}</p>
         )}
-        {error !== null && <ErrorState error={error} />}
+        {save.error !== null && <FormError error={save.error} refused={text.refused} />}
+        {test.error !== null && <FormError error={test.error} refused={text.testRefused} />}
         <TextField
           label={text.url}
           type="url"

@@ -10,7 +10,7 @@ import { Clock, QrCode, ReceiptText } from "lucide-react"
 import { type FormEvent, useEffect, useState } from "react"
 import { useLocation, useSearchParams } from "wouter"
 import { useChange } from "../../api/queries.ts"
-import { ApiFailure } from "../../api/client.ts"
+import { isInvalid } from "../../api/client.ts"
 import { Button, ButtonLink } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
@@ -216,7 +216,7 @@ function useQuote(amount: Reading) {
 /** A valid amount that is refused exceeds what the payment provider takes at once. */
 function PaymentError({ error, retry }: { readonly error: Error; readonly retry?: () => unknown }) {
   const text = useWalletText()
-  if (error instanceof ApiFailure && error.code === "request.invalid") return <Refusal>{text.tooLargeToPay}</Refusal>
+  if (isInvalid(error)) return <Refusal>{text.tooLargeToPay}</Refusal>
   return <ErrorState error={error} {...(retry && { retry })} />
 }
 
