@@ -21,6 +21,19 @@ interface AdjustmentsOptions {
   readonly credited: (accountId: string) => void
 }
 
+/** `other`: another one was made under its key. `not free`: calls under way hold the rest. */
+type Why = "other" | "too large" | "over balance" | "not free"
+
+/** An adjustment that is refused. Who has other words than the API's goes by `why`. */
+export class NotAdjusted extends Failure {
+  readonly why: Why
+
+  constructor(why: Why, message: string) {
+    super("request.invalid", { message })
+    this.why = why
+  }
+}
+
 /** How often, and how many milliseconds apart, what was called back is looked for. */
 const LOOKS = 10
 const LOOK_MS = 100
@@ -45,17 +58,21 @@ export class Adjustments {
         case "no account":
           return new Failure("resource.not_found")
         case "other":
-          return invalid(
+          return new NotAdjusted(
+            "other",
             `'idempotency_key' was used for an adjustment of ${adjusted.amountMicro} micro-rupiah with the reason '${adjusted.reason}'.`,
           )
         case "refused":
-          if (amountMicro > 0n) return invalid("'amount_micro' would make the balance larger than any can be.")
+          if (amountMicro > 0n)
+            return new NotAdjusted("too large", "'amount_micro' would make the balance larger than any can be.")
           if (adjusted.balanceMicro + amountMicro < 0n)
-            return invalid(
+            return new NotAdjusted(
+              "over balance",
               `'amount_micro' takes more than the balance, which is ${adjusted.balanceMicro} micro-rupiah: ${adjusted.balanceMicro + amountMicro} would be left.`,
             )
           if (looks === LOOKS)
-            return invalid(
+            return new NotAdjusted(
+              "not free",
               `'amount_micro' takes more than is free: ${adjusted.freeMicro} micro-rupiah can be taken now; the balance is ${adjusted.balanceMicro}, of which calls under way hold the rest.`,
             )
           // Asked once: a process that was in use then gives what a call's end frees.
@@ -65,8 +82,6 @@ export class Adjustments {
     }
   }
 }
-
-const invalid = (message: string): Failure => new Failure("request.invalid", { message })
 
 export interface TrialCreditLimits {
   readonly amountMicro: Micro

@@ -2,7 +2,7 @@
 import { InvalidArgumentError } from "@commander-js/extra-typings"
 import { nanoid } from "nanoid"
 import { type Micro, MICRO_PER_RUPIAH, minus, plus, zero } from "../../actors/money/micro.ts"
-import { Adjustments } from "../accounts/adjustments.ts"
+import { Adjustments, NotAdjusted } from "../accounts/adjustments.ts"
 import { linkTo } from "../accounts/owner-mail.ts"
 import { createSessionToken } from "../accounts/bearer-tokens.ts"
 import type { Config } from "../config.ts"
@@ -68,7 +68,7 @@ const listCommand = () =>
       withDatabase(async (database, { DATA_DIR }) => {
         const page = sure(readPage({ limit, ...(cursor !== undefined && { cursor }) }, [ACCOUNT_ID]))
         const [after] = page.after ?? []
-        const search = { query: query?.normalize("NFC"), after, limit: limit + 1 }
+        const search = { query: query?.trim().normalize("NFC") || undefined, after, limit: limit + 1 }
         const rows = await accountViews(database, archivesIn(DATA_DIR)).search(search)
         const shown = pageJson(rows, page, { item: accountJson, placeOf: ({ id }) => [id] })
         if (json === true) return beside.printJson(shown)
@@ -244,13 +244,13 @@ export const resetSecondFactorOf = (name: string, reason: string): Promise<void>
 async function notAdjusted(database: Database, { accountId, amountMicro }: Adjustment, failure: Failure) {
   const account = await accountNamed(database, accountId)
   const left = plus(account.balanceMicro, amountMicro)
-  if (left < 0n && failure.message.includes("more than the balance"))
+  const why = failure instanceof NotAdjusted ? failure.why : undefined
+  if (left < 0n && why === "over balance")
     return new CommandFailure(
       `the balance is ${rp(account.balanceMicro)}, and ${rp(left)} would be left: nothing was changed`,
     )
   const free = minus(account.balanceMicro, account.leasedMicro)
-  if (free + amountMicro >= 0n || !failure.message.includes("more than is free"))
-    return new CommandFailure(failure.message)
+  if (free + amountMicro >= 0n || why !== "not free") return new CommandFailure(failure.message)
   return new CommandFailure(
     `only ${rp(free)} of ${rp(account.balanceMicro)} is free: calls under way and gateways that keep it ready have the rest. Freeze the account and try again when its calls have ended; on the embedded database also stop the gateway, or take it on the dashboard`,
   )

@@ -150,7 +150,7 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
     throw new Error(`the simulator has no port on ${hostname}:${port}`)
 
   return {
-    url: `http://${hostname}:${address.port}`,
+    url: `http://${hostname.includes(":") ? `[${hostname}]` : hostname}:${address.port}`,
     get calls() {
       return journal.calls
     },

@@ -1,5 +1,7 @@
 /** `account`, `key` and `topup` on books of two customers: what they show, what they change, and what is left of it in the audit log. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { micro } from "../../actors/money/micro.ts"
+import { Adjustments } from "../../src/accounts/adjustments.ts"
 import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
 import { accountMailStore } from "../../src/store/account-mails.ts"
 import { openBooks } from "../reconciliation/world.ts"
@@ -36,7 +38,8 @@ async function victim() {
 
 test("an account is found by part of its address, and shown by its whole address or its id", async () => {
   const { id, email } = await victim()
-  expect((await run("account", "list", email.slice(1))).said).toContain(id)
+  for (const part of [email.slice(1), `  ${email.slice(1)} `])
+    expect((await run("account", "list", part)).said).toContain(id)
   const list = (await json("account", "list", "--limit", "1")) as { data: unknown[]; next_cursor: string }
   expect(list.data.length).toBe(1)
   const more = await run("account", "list", "--limit", "1", "--cursor", list.next_cursor)
@@ -169,6 +172,20 @@ test("balance is given and taken in rupiah, once under a key, and never more tha
     complaint: expect.stringContaining("required option '--reason <text>'"),
   })
   expect((await run("account", "adjust", id, "5", "--reason", " ")).code).toBe(2)
+})
+
+test("why a balance is not adjusted is a kind, whatever its words are", async () => {
+  const { id: accountId } = await victim()
+  const adjustments = new Adjustments({ database: world.db, recall() {}, credited() {} })
+  const act = { requestId: "cmd_why", operatorId: undefined, address: undefined }
+  const ask = (rupiah: bigint, account = accountId) =>
+    adjustments.make(
+      { accountId: account, amountMicro: micro(rupiah * 1_000_000n), reason: "goodwill", idempotencyKey: `k${rupiah}` },
+      act,
+    )
+  expect(await ask(-999_999_999n)).toMatchObject({ why: "over balance" })
+  expect(await ask(9_007_199_254n)).toMatchObject({ why: "too large" })
+  expect(await ask(1n)).toBeGreaterThan(0n)
 })
 
 test("who adjusts a balance is told that the customer reads why", async () => {

@@ -15,6 +15,13 @@ const saidUnder = async (seed: number): Promise<string> => {
   return JSON.stringify(reply)
 }
 
+test("an address of IPv6 stands in brackets, as an URL has it", async () => {
+  const here = startSimulator({ hostname: "::1" })
+  expect(here.url).toMatch(/^http:\/\/\[::1\]:\d+$/)
+  expect((await ask(here, "messages", "output=9")).status).toBe(200)
+  await here.stop()
+})
+
 describe("the journal", () => {
   test("keeps what was asked and how it ended", async () => {
     const headers = { authorization: "Bearer sk-upstream" }

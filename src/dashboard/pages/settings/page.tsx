@@ -2,7 +2,7 @@
 import { Combobox } from "@base-ui/react/combobox"
 import { useQueryClient, useQuery } from "@tanstack/react-query"
 import { Check, ChevronDown } from "lucide-react"
-import { useMemo, useId, useState } from "react"
+import { useMemo, useState } from "react"
 import { useLocation } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
 import { accountQuery, useChange, keysQuery } from "../../api/queries.ts"
