@@ -189,7 +189,7 @@ test("of two wrong fields in a dialog the first takes the focus, once", async ()
   await page.evaluate(() => {
     const focused: (string | undefined)[] = []
     Object.assign(globalThis, { focused })
-    const { focus } = HTMLElement.prototype
+    const focus = Reflect.get(HTMLElement.prototype, "focus")
     HTMLElement.prototype.focus = function (this: HTMLInputElement, options) {
       focused.push(this.labels?.[0]?.textContent)
       focus.call(this, options)
