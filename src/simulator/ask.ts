@@ -33,6 +33,8 @@ export interface Ask {
   readonly stops: readonly string[]
   /** What the answer must be JSON of. */
   readonly schema: JsonObject | undefined
+  /** Responses only: what of the request its answer says again, which some clients read an answer by. */
+  readonly repeated?: JsonObject
   /** Tool results since the user last said something. */
   readonly toolResults: number
   /** Tool results in the whole conversation: how far a script of steps has come, whatever the client says between them. */

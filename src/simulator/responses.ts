@@ -30,6 +30,10 @@ const readAsk = (body: JsonObject): Ask | string => {
     customTools: toolNames(tools, "custom"),
     stops: [],
     schema: objectOf(objectOf(objectOf(body["text"])?.["format"])?.["schema"]),
+    repeated: {
+      text: { format: { type: "text" }, ...objectOf(body["text"]) },
+      metadata: objectOf(body["metadata"]) ?? {},
+    },
     ...readEnd(turns, (turn) => ({
       results: turn["type"] === "function_call_output" || turn["type"] === "custom_tool_call_output" ? 1 : 0,
       userText: turn["role"] === "user" ? textOf(turn["content"]) : "",
@@ -64,7 +68,12 @@ const usageOf = ({ usage }: Answer): JsonObject => {
 
 type Status = "in_progress" | "completed" | "incomplete" | "failed"
 
-const response = (answer: Answer, status: Status, output: Json[], error: VendorError | null = null): JsonObject => {
+interface ResponseDetail {
+  readonly ask?: Ask
+  readonly error?: VendorError
+}
+
+const response = (answer: Answer, status: Status, output: Json[], { ask, error }: ResponseDetail = {}): JsonObject => {
   const over = status === "completed" || status === "incomplete"
   const untold = answer.usage.report === "none" || answer.usage.report === "null"
   return {
@@ -73,7 +82,7 @@ const response = (answer: Answer, status: Status, output: Json[], error: VendorE
     created_at: answer.createdS,
     status,
     background: false,
-    error: error === null ? null : { code: error.code ?? "server_error", message: error.message },
+    error: error === undefined ? null : { code: error.code ?? "server_error", message: error.message },
     incomplete_details: status === "incomplete" ? { reason: "max_output_tokens" } : null,
     instructions: null,
     max_output_tokens: null,
@@ -93,12 +102,13 @@ const response = (answer: Answer, status: Status, output: Json[], error: VendorE
     truncation: "disabled",
     ...(over && answer.usage.report === "none" ? {} : { usage: over && !untold ? usageOf(answer) : null }),
     user: null,
+    ...ask?.repeated,
   }
 }
 
 const endOf = (answer: Answer): "completed" | "incomplete" => (answer.cut ? "incomplete" : "completed")
 
-const stream = (answer: Answer): AnswerStream => {
+const stream = (answer: Answer, ask: Ask): AnswerStream => {
   let sequence = 0
   const event = (type: string, fields: JsonObject): string => {
     const bytes = `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: sequence, ...fields })}\n\n`
@@ -174,30 +184,30 @@ const stream = (answer: Answer): AnswerStream => {
   }
 
   function* frames(): Generator<Frame> {
-    yield frame("preamble", "response.created", { response: response(answer, "in_progress", []) })
-    yield frame("preamble", "response.in_progress", { response: response(answer, "in_progress", []) })
+    yield frame("preamble", "response.created", { response: response(answer, "in_progress", [], { ask }) })
+    yield frame("preamble", "response.in_progress", { response: response(answer, "in_progress", [], { ask }) })
     const output: Json[] = []
     while (output.length < answer.searches) output.push(yield* search(output.length))
     if (answer.thinking.count > 0) output.push(yield* reasoning(output.length))
     if (answer.text.count > 0) output.push(yield* text(output.length))
     for (const one of answer.calls) output.push(yield* call(one, output.length))
-    yield frame("terminal", `response.${endOf(answer)}`, { response: response(answer, endOf(answer), output) })
+    yield frame("terminal", `response.${endOf(answer)}`, { response: response(answer, endOf(answer), output, { ask }) })
   }
 
   return {
     frames: frames(),
     errorEvent: (error) => instead("error", { error: openaiError(error) }),
     garbage: () => `event: response.output_text.delta\ndata: {"type":"response.output_text.delta","del\n\n`,
-    failedEvent: (error) => instead("response.failed", { response: response(answer, "failed", [], error) }),
+    failedEvent: (error) => instead("response.failed", { response: response(answer, "failed", [], { ask, error }) }),
   }
 }
 
-const reply = (answer: Answer): JsonObject => {
+const reply = (answer: Answer, ask: Ask): JsonObject => {
   const output: Json[] = Array.from({ length: answer.searches }, (_, index) => searchItem(answer, index, "completed"))
   if (answer.thinking.count > 0) output.push(reasoningItem(answer, whole(answer.thinking)))
   if (answer.text.count > 0) output.push(messageItem(answer, [saidPart(answer, whole(answer.text))], endOf(answer)))
   for (const call of answer.calls) output.push(callItem(call, call.pieces.join(""), endOf(answer)))
-  return response(answer, endOf(answer), output)
+  return response(answer, endOf(answer), output, { ask })
 }
 
 export const responses: SimulatedFormat = {
@@ -213,7 +223,7 @@ export const responses: SimulatedFormat = {
   promptBlocks: ({ tools, instructions, input }) => blocksOf(tools, instructions, input),
   stream,
   reply,
-  failedReply: (answer, error) => response(answer, "failed", [], error),
+  failedReply: (answer, error) => response(answer, "failed", [], { error }),
   complaints: responsesComplaints,
   statusError: openaiStatus,
   errorBody: (error) => ({ error: openaiError(error) }),

@@ -166,6 +166,15 @@ describe.each(pairs)("$name on a backend of $backend", ({ format, backend, model
     expect(counted.calls).toBe(1)
   })
 
+  test("an object of a schema arrives from a stream, too", async () => {
+    if (backend === "messages" && format !== "messages") return
+    const object = { platform: 9 }
+    const id = await modelOf(format, backend, `text=${encodeURIComponent(JSON.stringify(object))}`)
+    const schema = z.object({ platform: z.number() })
+    const structured = model(settings(fetch), id).withStructuredOutput(schema, { method: "jsonSchema" })
+    expect((await Array.fromAsync(await structured.stream(prompt))).at(-1)).toEqual(object)
+  })
+
   test("a failure inside a stream is thrown, or on responses leaves a message without status and usage", async () => {
     const id = await modelOf(format, backend, "text=one+two+three&fault=error-event&after=2")
     const chunks: AIMessageChunk[] = []

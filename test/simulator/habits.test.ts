@@ -1,5 +1,6 @@
 /** Habits of some vendors' backends that are no faults: ids of calls that begin anew, and fields that they do not take. */
 import { describe, expect, test } from "bun:test"
+import { isObject } from "../../src/language/json.ts"
 import { ask, at, eventsOf, formats, simulatorForFile, stream } from "./ask.ts"
 
 const simulator = simulatorForFile()
@@ -60,4 +61,23 @@ describe("chat: refuses", () => {
     await ask(simulator, "chat", "refuses=max_tokens", { max_tokens: 1000 })
     expect(simulator.calls[0]?.outcome).toBe("faulted")
   })
+})
+
+test("responses say their text settings and metadata again, or the vendor's own, in each event that has them", async () => {
+  const text = { format: { type: "json_schema", name: "n", schema: { type: "object" } }, verbosity: "low" }
+  const metadata = { order: "7" }
+  for (const [asked, repeated] of [
+    [{}, { text: { format: { type: "text" } }, metadata: {} }],
+    [
+      { text, metadata },
+      { text, metadata },
+    ],
+    [{ text: { verbosity: "low" } }, { text: { format: { type: "text" }, verbosity: "low" } }],
+  ]) {
+    expect(await (await ask(simulator, "responses", "", asked)).json()).toMatchObject(repeated ?? {})
+    const events = eventsOf(await (await ask(simulator, "responses", "", { ...asked, ...stream })).text())
+    const whole = events.flatMap((event) => (isObject(event) && isObject(event["response"]) ? [event["response"]] : []))
+    expect(whole).toHaveLength(3)
+    for (const response of whole) expect(response).toMatchObject(repeated ?? {})
+  }
 })
