@@ -14,7 +14,12 @@ const CHARGE_MICRO = 130_000
 let house: House
 let gateway: ChildGateway
 beforeEach(async () => {
-  house = await House.build(formats.map((format) => modelSeed(format, format, "input=30&output=20&pace=50")))
+  const seeds = formats.flatMap((format) => [
+    modelSeed(format, format, "input=30&output=20&pace=50"),
+    // Long enough for what is asked while its stream goes on.
+    modelSeed(`long-${format}`, format, "input=30&output=20&pace=200"),
+  ])
+  house = await House.build(seeds)
   gateway = await house.start()
 })
 afterEach(async () => {
@@ -76,7 +81,7 @@ test("SIGTERM, however often, lets streams end, takes no new calls, gives the le
       const response = await fetch(gateway.url + paths[format], {
         method: "POST",
         headers: { Authorization: `Bearer ${customer.key}` },
-        body: JSON.stringify(bodyOf(format, format, true)),
+        body: JSON.stringify(bodyOf(format, `long-${format}`, true)),
       })
       expect(response.status).toBe(200)
       return { format, response }
