@@ -26,12 +26,12 @@ beforeAll(async () => {
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
-/** Silent before its first word and between any two of them. */
+/** Silent before its first word, for many heartbeats, and between any two of them. */
 const slow = (backend: Translated) =>
   gateway.model({
     format: backend,
     endpoints: ["chat", "messages", "responses"],
-    script: `ttft=200&pace=80&text=${encodeURIComponent(answer)}`,
+    script: `ttft=800&pace=80&text=${encodeURIComponent(answer)}`,
   })
 const messages = [{ role: "user" as const, content: "Where is my train?" }]
 const textOf = (message: Anthropic.Message) =>
@@ -75,7 +75,7 @@ test("openai's responses in one piece are read over the spaces before its body",
 })
 
 test("openai's responses in one piece tell a failure after the spaces in the answer's status", async () => {
-  const script = "ttft=200&fault=status&status=400"
+  const script = "ttft=800&fault=status&status=400"
   const model = await gateway.model({ format: "chat", endpoints: ["chat", "responses"], script })
   const response = await openai.responses.create({ model, input: "Hi" })
   expect(response).toMatchObject({
