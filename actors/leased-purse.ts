@@ -23,7 +23,7 @@ import { larger, type Micro, micro, minus, notNegative, smaller, zero } from "./
 import { holdFrom } from "./money/price.ts"
 import { unreachable } from "./unreachable.ts"
 
-/** For how long the answer "there is no more" holds before the database is asked again, if no notice comes. */
+/** For how long "there is no more" holds before the database is asked again, if no notice comes and nothing was given back. */
 const ASK_AGAIN_MS = 250
 /** How long more is waited for where there is more: by a call that could not be held at all, or not in full. */
 const WAIT_MS = 300
@@ -270,6 +270,7 @@ export class LeasedPurse {
     this.#version = lease.version
     this.#underWay = undefined
     this.#unsure = false
+    this.#askedAt = -Infinity
     this.#purse.grantedIs(lease.granted)
     if (isRecount && this.#charges === this.#chargesBefore) {
       this.#doubtful = false
@@ -308,8 +309,7 @@ export class LeasedPurse {
     const now = this.#clock.monotonic()
     if (!this.#waiting.isEmpty && !yields) return
     if (!this.#waiting.isEmpty) this.#yieldsUntil = now + 2 * LOOK_MS
-    const inUse = now - this.#usedAt < IN_USE_MS
-    const spare = inUse ? micro(this.#purse.available / 2n) : this.#purse.available
+    const spare = now - this.#usedAt < IN_USE_MS ? micro(this.#purse.available / 2n) : this.#purse.available
     this.#owed = amount
     this.#owedUntil = now + WAIT_MS
     this.#giveBack(larger(amount, spare))

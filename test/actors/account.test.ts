@@ -271,6 +271,20 @@ describe("an account and its neighbours", () => {
     expect(available()).toBe(micro(0n))
   })
 
+  test("asks for what it gave back before it says that there is no more, however lately that was the answer", () => {
+    const { clock, hold, release, hear, grown, growths, told } = account(100n)
+    clock.advance(1_000)
+    hold("a", 80n)
+    grown(100n)
+    release("a")
+    hear(short(10n))
+    hear({ type: "returned", lease: lease(100n, 50n, 2) })
+    hold("b", 80n)
+    expect([growths(), told]).toEqual([2, ["a held 80"]])
+    grown(140n)
+    expect(told).toEqual(["a held 80", "b held 80"])
+  })
+
   test("passes on what is released while the neighbour still waits", () => {
     const { clock, hold, release, hear, returns } = account(100n)
     hold("a", 50n)
