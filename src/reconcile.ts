@@ -81,7 +81,7 @@ export async function reconcileBooks(config: Config, { json, print, full, progre
     // Gateways hear of a credit by the database's own notice.
     const payments = openPayments(config, database, besideGateways(database))
     const accounts = accountStore(database)
-    const parts = reconcileParts({ config, servers, database, payments, freeze: accounts.freeze })
+    const parts = reconcileParts({ config, servers, database, payments, freeze: (...one) => accounts.freeze(...one) })
     const done = await reconcile(parts, await parts.store.begin(), {
       signal: new AbortController().signal,
       full,

@@ -203,14 +203,14 @@ test("a process that cannot read which calls it is to take back is none that die
 
 /** Where a process can be made the first of its own, as in a container: the kernel keeps from it what it has no handler for. */
 const asFirst = ["unshare", "-rpf", "--kill-child"]
+const terminate = ({ pid }: ChildGateway) =>
+  process.kill(Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")), "SIGTERM")
 
 test.skipIf(!Bun.spawnSync([...asFirst, "true"]).success)(
   "the first process of a container ends at SIGTERM while it starts, and in order once it listens",
   async () => {
     await gateway.kill()
     using silent = Bun.listen({ hostname: "127.0.0.1", port: 0, socket: { data() {} } })
-    const terminate = ({ pid }: ChildGateway) =>
-      process.kill(Number(readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")), "SIGTERM")
     const starting = house.spawn({ DATABASE_URL: `postgres://root@127.0.0.1:${silent.port}/loket` }, asFirst)
     while (!starting.complaints.join().includes("waits for the database")) await Bun.sleep(10)
     const since = performance.now()

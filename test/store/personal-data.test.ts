@@ -93,6 +93,9 @@ test("a deleted account's owner is forgotten at its time and not before, and its
   expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
 })
 
+const waiting = (id: string) => [id, `${id}@mail.id`, "Ana"]
+const erased = (id: string) => [id, `${id}@deleted.invalid`, null]
+
 test("to whom a refund is to be paid is known until it has ended", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database
@@ -113,8 +116,6 @@ test("to whom a refund is to be paid is known until it has ended", async () => {
       email,
       buyer,
     ])
-  const waiting = (id: string) => [id, `${id}@mail.id`, "Ana"]
-  const erased = (id: string) => [id, `${id}@deleted.invalid`, null]
   expect(await removeOverdue(db, { erasedAfterDays: 30 })).toMatchObject({ erased_accounts: 2 })
   expect(await known()).toEqual([
     waiting("acc_booked"),
