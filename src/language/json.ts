@@ -131,17 +131,21 @@ export function readMessage(
     return misshapen(`'${field}' is ${shown(content)}; it must be a string or an array of ${shape.called}s.`)
   const parts = readParts(content, field)
   if (parts instanceof Failure) return parts
-  return role === "user" && areEmpty(parts, shape.texts) ? saysNothing(`${list}[${index}]`) : parts
+  const noText = parts.findIndex((part) => isOfText(part, shape) && typeof (part["text"] ?? "") !== "string")
+  if (noText >= 0)
+    return misshapen(`'${field}[${noText}].text' is ${shown(parts[noText]?.["text"])}; it must be a string.`)
+  return role === "user" && areEmpty(parts, shape) ? saysNothing(`${list}[${index}]`) : parts
 }
 
 const saysNothing = (field: string): Failure =>
   misshapen(`'${field}.content' is empty; a user message must say something.`)
 
 /** Whether parts of text, taken together, say nothing; a part of another type always says something. */
-const areEmpty = (parts: readonly JsonObject[], textTypes: readonly string[]): boolean =>
-  parts.every(
-    (part) => typeof part["type"] === "string" && textTypes.includes(part["type"]) && (part["text"] ?? "") === "",
-  )
+const areEmpty = (parts: readonly JsonObject[], shape: MessageShape): boolean =>
+  parts.every((part) => isOfText(part, shape) && (part["text"] ?? "") === "")
+
+const isOfText = ({ type }: JsonObject, { texts }: MessageShape): boolean =>
+  typeof type === "string" && texts.includes(type)
 
 /** What is no text is an empty one. */
 export const readText = (value: Json | undefined): string => (typeof value === "string" ? value : "")

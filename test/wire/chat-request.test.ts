@@ -28,6 +28,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["a user message whose content is empty", say(user, { role: "user", content: "" }), SHAPE],
   ["a user message of no parts", say({ role: "user", content: [] }), SHAPE],
   ["a user message of empty texts", say({ role: "user", content: [{ type: "text", text: "" }] }), SHAPE],
+  ["a text that is a number", say({ role: "user", content: [{ type: "text", text: 5 }] }), SHAPE],
   ["content that is a number", say({ role: "user", content: 5 }), SHAPE],
   ["content that is an object", say({ role: "user", content: { text: "Hi" } }), SHAPE],
   ["a part that is a text", say({ role: "user", content: ["Hi"] }), SHAPE],

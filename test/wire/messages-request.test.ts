@@ -29,6 +29,23 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["a user message whose content is empty", say({ role: "user", content: "" }), SHAPE],
   ["a user message of no blocks", say({ role: "user", content: [] }), SHAPE],
   ["a user message of empty texts", show({ type: "text", text: "" }), SHAPE],
+  ["a text that is a number", show({ type: "text", text: 5 }), SHAPE],
+  [
+    "a text that is a list, beside another",
+    say({
+      role: "user",
+      content: [
+        { type: "text", text: "Hi" },
+        { type: "text", text: ["a"] },
+      ],
+    }),
+    SHAPE,
+  ],
+  [
+    "an answer's text that is an object",
+    say(user, { role: "assistant", content: [{ type: "text", text: {} }] }),
+    SHAPE,
+  ],
   ["an assistant message without content", say(user, { role: "assistant" }), SHAPE],
   ["a block without a type", show({ text: "Hi" }), SHAPE],
   ["a system that is an object", ask({ system: { text: "s" } }), SHAPE],

@@ -27,6 +27,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["a role that does not exist", give({ role: "tool", content: "Hi" }), SHAPE],
   ["a user message whose content is empty", give({ role: "user", content: "" }), SHAPE],
   ["a user message of empty texts", show({ type: "input_text", text: "" }), SHAPE],
+  ["a text that is a number", show({ type: "input_text", text: 5 }), SHAPE],
   ["a part without a type", show({ text: "Hi" }), SHAPE],
   ["instructions that are a number", ask({ instructions: 1 }), SHAPE],
   ["a stream that is a text", ask({ stream: "yes" }), SHAPE],

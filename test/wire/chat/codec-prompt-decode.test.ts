@@ -359,7 +359,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["an image of no data", user({ type: "image_url", image_url: { url: "data:image/png;base64," } }), SHAPE],
   ["a file by its address", user({ type: "file", file: { file_data: "https://example.com/a.pdf" } }), SHAPE],
   ["a file without data", user({ type: "file", file: { filename: "a.pdf" } }), SHAPE],
-  ["a text that is a number", user({ type: "text", text: 5 }), SHAPE],
+  ["a text that is left out, beside another", user({ type: "text", text: "Hi" }, { type: "text" }), SHAPE],
   ["a result of no call", say(hi, { role: "tool", content: "x" }), SHAPE],
   ["a function's result that nobody asked for", say(hi, { role: "function", name: "f", content: "x" }), SHAPE],
   ["a call without an id", say(hi, { role: "assistant", tool_calls: [{ ...call("{}"), id: null }] }), SHAPE],
