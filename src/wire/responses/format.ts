@@ -80,6 +80,7 @@ export function decodeRequest(
   if (input.parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   const known = filterFields(body, RESPONSES_FIELDS, allowance)
+  if (isEmpty(known.body["input"])) return empty("'input' has no item that is served.")
   return {
     endpoint: "responses",
     ...known,
@@ -173,10 +174,7 @@ export interface Input {
 
 function readInput(value: Json | undefined): Input | Failure {
   // An empty input is `request.invalid`; other wrong shapes are `request.invalid_request` (gateway-api.md, "POST /v1/responses").
-  if (!present(value) || value === "" || (Array.isArray(value) && value.length === 0))
-    return new Failure("request.invalid", {
-      message: "'input' is missing or empty; it must be a text or an array of items.",
-    })
+  if (isEmpty(value)) return empty("'input' is missing or empty; it must be a text or an array of items.")
   if (typeof value === "string") return { items: [], parts: [] }
   if (!Array.isArray(value)) return misshapen(`'input' is ${shown(value)}; it must be a string or an array of items.`)
   const items = readObjects(value, "input")
@@ -191,9 +189,13 @@ function readInput(value: Json | undefined): Input | Failure {
   return failure ?? { items, parts }
 }
 
-/** A message may leave its type out; every other item names it. */
+const isEmpty = (value: Json | undefined): boolean =>
+  !present(value) || value === "" || (Array.isArray(value) && value.length === 0)
+const empty = (message: string): Failure => new Failure("request.invalid", { message })
+
+/** A message may leave its type out; every other item names it, but for a reference. */
 const isMessage = (item: JsonObject): boolean =>
-  item["type"] === "message" || (!present(item["type"]) && present(item["role"]))
+  item["type"] === "message" || (!present(item["type"]) && !isReference(item))
 
 /** A tool's output is a text, a list of parts, or one part (a screenshot). */
 function outputParts(item: JsonObject): JsonObject[] {
