@@ -3,6 +3,7 @@
  * compared and what differs. And the daily one of a gateway's process, of the same parts.
  */
 import { nanoid } from "nanoid"
+import { microToRupiah } from "../actors/money/micro.ts"
 import type { Config } from "./config.ts"
 import type { Log } from "./log.ts"
 import { besideGateways, openPayments, type Payments } from "./payments/top-ups.ts"
@@ -112,7 +113,7 @@ const whatToDo: Readonly<Record<PaymentProblem["kind"], string>> = {
     "nothing was credited, because the provider does not say what the notification says: look at the provider's own pages",
   chargeback: "the payer's bank took it back, and that is booked: look at the account before it spends more",
   over_refunded:
-    "what went back over all that was paid is not booked: cancel a refund of the top-up that waits to be paid out, and take the rest with `loket account adjust`",
+    "what went back over all that was paid is not booked: cancel a refund of the top-up that waits to be paid out, which books it, and take what is left with `loket account adjust`",
   closed_account: "nobody can spend it: refund the top-up on the account's page",
 }
 
@@ -126,8 +127,8 @@ function problemsText(problems: readonly StoredProblem[]): string[] {
   return [
     "",
     `${count} ${problems.length === 1 ? "waits" : "wait"} to be resolved:`,
-    ...shown.flatMap(({ id, kind, paid, provider, reference, accountId }) => [
-      `  ${id}: ${kind}, ${paid}, ${provider} ${reference}${accountId === undefined ? "" : ` of ${accountId}`}`,
+    ...shown.flatMap(({ id, kind, paid, overMicro, provider, reference, accountId }) => [
+      `  ${id}: ${kind}, ${paid}${overMicro === undefined ? "" : `, over by Rp ${microToRupiah(overMicro)}`}, ${provider} ${reference}${accountId === undefined ? "" : ` of ${accountId}`}`,
       `    ${whatToDo[kind]}`,
     ]),
     "then say what was done: loket topup resolve <number> --note <what was done>",

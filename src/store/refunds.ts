@@ -157,8 +157,8 @@ export function refundStore(database: Database): RefundStore {
               sql,
               problem,
               // The status that is told is of the latest reversal; what was booked before may have been of another kind.
-              sql`select 'over_refunded' as kind from booked where outcome <> 'short' and over_micro > 0 union all
-                select 'chargeback' from booked where outcome <> 'short'
+              sql`select 'over_refunded' as kind, over_micro from booked where outcome <> 'short' and over_micro > 0 union all
+                select 'chargeback', null from booked where outcome <> 'short'
                   and coalesce((select r.kind from refunds r where r.id = refund_id), ${kind}) = 'chargeback'`,
             )}
           )
@@ -244,7 +244,7 @@ export const refundsBefore = (sql: Sql, after: string | undefined) =>
 const later = (sql: Sql) => sql`greatest(interval '15 seconds', least(interval '1 hour', (now() - created_at) / 2))`
 
 function changed(sql: Sql, id: string, change: RefundChange) {
-  if (change.to === "cancelled") return sql`select cancel_refund_1(${id}) as account_id`
+  if (change.to === "cancelled") return sql`select cancel_refund_2(${id}) as account_id`
   return change.to === "paid_out"
     ? sql`update refunds set status = 'paid_out', paid_out_at = now(), payout = 'by_hand', reference = ${change.reference}
         where id = ${id} and (status = 'booked' or status = 'sending' and ${isUnanswered(sql)}) returning account_id`

@@ -3,11 +3,13 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../../src/failure/failure.ts"
+import { problemJson } from "../../src/http/operator/payments.ts"
 import type { PaymentNotice, PaymentProvider, ProviderRefunded } from "../../src/payments/provider.ts"
 import { Refunds, type RefundTerms } from "../../src/payments/refunds.ts"
 import { checkClaim } from "../../src/reconciliation/reconcile.ts"
 import { claims } from "../../src/reconciliation/claims.ts"
 import { adjust } from "../../src/store/operator/adjustments.ts"
+import { paymentViews } from "../../src/store/operator/payments.ts"
 import { returnLease } from "../../src/store/leases.ts"
 import { refundStore } from "../../src/store/refunds.ts"
 import { topUpStore } from "../../src/store/top-ups.ts"
@@ -319,11 +321,82 @@ describe("what the provider takes back", () => {
     const told = takenBack(of.topUpId, [["1", 101_200n]])
     expect(await refunds().reverse(of.topUp, told)).toBe(false)
     expect(await problemsOf(of)).toEqual(["chargeback", "over_refunded"])
-    // As the operators are told: the refund is cancelled, and what is over taken by an adjustment.
+    // Kept by the version before, which did not say by how much. As its operators were told: the refund is cancelled, and what is over taken by an adjustment.
+    await target.sql`update payment_problems set over_micro = null where top_up_id = ${of.topUpId}`
     await refunds().change(made.id, { to: "cancelled", reason: "charged back" }, act())
     expect(await spend(of.accountId, 100_000n)).toMatchObject({ outcome: "adjusted" })
     expect(await refunds().reverse(of.topUp, told)).toBe(false)
     expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("and was over what is left is booked in the moment in which a refund that waited is cancelled, once", async () => {
+    const of = await paid()
+    const [first, second] = [
+      await refunds().make(terms(of, 30_000n), act()),
+      await refunds().make(terms(of, 21_200n), act()),
+    ]
+    if (first instanceof Failure || second instanceof Failure) throw new Error("not made")
+    const told = takenBack(of.topUpId, [["1", 101_200n]], { backRp: 101_200n })
+    expect(await refunds().reverse(of.topUp, told)).toBe(true)
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    expect(await overOf(of)).toEqual([{ over: 51_200, note: null, resolved: false }])
+    const problems = await paymentViews(target.db).problems({ all: false, before: undefined, limit: 2 })
+    const over = problems.map(problemJson).map(({ kind, over_micro: micros }) => [kind, micros])
+    expect(over).toContainEqual(["over_refunded", 51_200_000_000])
+    expect(over).toContainEqual(["chargeback", undefined])
+    const change = (id: string) => refunds().change(id, { to: "cancelled", reason: "charged back" }, act())
+    await Promise.all([change(first.id), change(first.id)])
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    expect(await overOf(of)).toEqual([{ over: 21_200, note: null, resolved: false }])
+    expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    await change(second.id)
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
+    expect(await overOf(of)).toEqual([{ over: 0, note: `booked when ${second.id} was cancelled`, resolved: true }])
+    for (let n = 0; n < 2; n++) expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    const rows = await refundStore(target.db).list({ topUpId: of.topUpId })
+    expect(rows.filter(({ status }) => status === "paid_out").map(({ kind, reference }) => [kind, reference])).toEqual(
+      Array.from({ length: 3 }, () => ["chargeback", "1"]),
+    )
+    expect(
+      rows
+        .filter(({ status }) => status === "paid_out")
+        .reduce((sum, row) => sum + row.balanceMicro + row.feesMicro, 0n),
+    ).toBe(101_200n * RP)
+    await agree()
+  })
+
+  test("and was over what is left, and all of it, is what it was told as; what an operator has resolved is not booked besides", async () => {
+    const [open, resolved] = [await paid(), await paid()]
+    for (const of of [open, resolved]) {
+      const made = await refunds().make(terms(of, 101_200n), act())
+      if (made instanceof Failure) throw new Error("not made")
+      const told = takenBack(of.topUpId, [["1", 40_000n]], { kind: "provider_refund" })
+      expect(await refunds().reverse(of.topUp, told)).toBe(false)
+      if (of === resolved)
+        await target.sql`update payment_problems set resolved_at = now(), note = 'seen to' where top_up_id = ${of.topUpId}`
+      await refunds().change(made.id, { to: "cancelled", reason: "a test" }, act())
+      expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    }
+    expect(await state(open.accountId)).toEqual({ posted: 60_000, leased: 0, claim: 0 })
+    expect(await state(resolved.accountId)).toEqual({ posted: 100_000, leased: 0, claim: 0 })
+    expect((await refundStore(target.db).list({ topUpId: open.topUpId }))[0]).toMatchObject({
+      kind: "provider_refund",
+      status: "paid_out",
+    })
+    expect(await overOf(resolved)).toEqual([{ over: 40_000, note: "seen to", resolved: true }])
+    await agree()
+  })
+
+  test("and was over what is left settles no claim with what is given back: it is claimed", async () => {
+    const of = await paid()
+    const made = await refunds().make(terms(of, 60_000n), act())
+    if (made instanceof Failure) throw new Error("not made")
+    await spend(of.accountId, 30_000n)
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["1", 101_200n]]))
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 30_000 })
+    await refunds().change(made.id, { to: "cancelled", reason: "charged back" }, act())
+    expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 30_000 })
     await agree()
   })
 
@@ -396,6 +469,12 @@ const paidOut = async () => {
   answer = () => ({ kind: "paid-out", reference: `out_${serial}` })
   expect(await refunds().make(terms(of, 20_000n, { byProvider: true }), act())).toMatchObject({ status: "paid_out" })
   return of
+}
+const overOf = async ({ topUpId }: { topUpId: string }) => {
+  const rows = await target.sql<{ over: number; note: string | null; resolved: boolean }[]>`
+    select (over_micro / ${RP})::int as over, note, resolved_at is not null as resolved from payment_problems
+    where top_up_id = ${topUpId} and kind = 'over_refunded'`
+  return [...rows]
 }
 const problemsOf = async ({ topUpId }: { topUpId: string }) =>
   (await target.sql`select kind from payment_problems where top_up_id = ${topUpId} order by kind`).map(

@@ -95,7 +95,7 @@ test("payment problems that it finds, and those that wait, are printed with what
   expect(said).toMatch(/^ +1: over_refunded, 7000 IDR, midtrans top_old:refund-1$/m)
   expect(said).toContain("nothing was credited: pay it back at the provider, or give it with `loket account adjust`")
   expect(said).toContain(
-    "cancel a refund of the top-up that waits to be paid out, and take the rest with `loket account adjust`",
+    "cancel a refund of the top-up that waits to be paid out, which books it, and take what is left with `loket account adjust`",
   )
   expect(said).toEndWith("loket topup resolve <number> --note <what was done>")
   const { payment_problems: problems } = JSON.parse((await command(env, "--json")).said)

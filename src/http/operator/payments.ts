@@ -1,6 +1,7 @@
 /** `/operator/top-ups` and `/operator/payment-problems`: what was paid, and what came and could not be credited. */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
+import { microToJson } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId } from "../../payments/top-ups.ts"
 import type { OwnedTopUp, PaymentViews, StoredProblem } from "../../store/operator/payments.ts"
@@ -20,7 +21,7 @@ import {
 import { type Authenticate, operatorBy } from "../dashboard/session.ts"
 import { topUpShape, topUpStatuses, topUpSummary } from "../dashboard/top-ups.ts"
 import { refused } from "../route.ts"
-import { described, field, integer, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
+import { described, field, integer, micro as microShape, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
 import { ACCOUNT_ID } from "./accounts.ts"
 
 export interface PaymentsDeps {
@@ -43,6 +44,15 @@ const Problem = Type.Object(
     top_up_id: orNull(text),
     account_id: orNull(text, field("Whose top-up it is.", "Pemilik isi saldo ini.")),
     paid: described(text, field("As the provider says it.", "Menurut penyedia.")),
+    over_micro: Type.Optional(
+      described(
+        microShape,
+        field(
+          "What of it is over all that was paid, and not booked; not there where nothing is, or where it is not known.",
+          "Bagiannya yang melebihi semua yang dibayar, dan tidak dibukukan; tidak ada jika tidak ada, atau tidak diketahui.",
+        ),
+      ),
+    ),
     first_seen_at: time,
     last_seen_at: time,
     resolved_at: orNull(time),
@@ -184,6 +194,7 @@ export const problemJson = (problem: StoredProblem) => ({
   top_up_id: problem.topUpId ?? null,
   account_id: problem.accountId ?? null,
   paid: problem.paid,
+  ...(problem.overMicro !== undefined && { over_micro: microToJson(problem.overMicro) }),
   first_seen_at: problem.firstSeenAt.toISOString(),
   last_seen_at: problem.lastSeenAt.toISOString(),
   resolved_at: problem.resolution?.at.toISOString() ?? null,

@@ -94,6 +94,7 @@ import webhooksByAccount from "./0120_webhooks_by_account.sql" with { type: "tex
 import claims from "./0121_claims.sql" with { type: "text" }
 import renewedCodes from "./0122_renewed_codes.sql" with { type: "text" }
 import endedSessions from "./0123_ended_sessions.sql" with { type: "text" }
+import restOfReversals from "./0124_rest_of_reversals.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -204,4 +205,5 @@ export const migrations: readonly Migration[] = [
   { name: "0121_claims.sql", sql: claims },
   { name: "0122_renewed_codes.sql", sql: renewedCodes },
   { name: "0123_ended_sessions.sql", sql: endedSessions },
+  { name: "0124_rest_of_reversals.sql", sql: restOfReversals },
 ]

@@ -1,4 +1,5 @@
 /** Everybody's top-ups and refunds, and payments that came and could not be credited. */
+import { type Micro, micro } from "../../../actors/money/micro.ts"
 import type { Database, Sql } from "../database.ts"
 import { type Refund, type RefundRow, refundsBefore, toRefund } from "../refunds.ts"
 import { type ListPage, TOP_UP_COLUMNS, type TopUp, type TopUpRow, toTopUp } from "../top-ups.ts"
@@ -17,6 +18,8 @@ export interface StoredProblem extends PaymentProblem {
   readonly id: bigint
   /** Whose top-up it is; undefined for an order that nobody knows. */
   readonly accountId: string | undefined
+  /** What of a reversal is over what was paid, and not booked; undefined of other problems, and of versions before this was written down. */
+  readonly overMicro: Micro | undefined
   readonly firstSeenAt: Date
   readonly lastSeenAt: Date
   readonly resolution:
@@ -117,6 +120,7 @@ interface Row {
   top_up_id: string | null
   account_id: string | null
   paid: string
+  over_micro: bigint | null
   first_seen_at: Date
   last_seen_at: Date
   resolved_at: Date | null
@@ -132,6 +136,7 @@ const toProblem = (row: Row): StoredProblem => ({
   topUpId: row.top_up_id ?? undefined,
   accountId: row.account_id ?? undefined,
   paid: row.paid,
+  overMicro: row.over_micro === null ? undefined : micro(row.over_micro),
   firstSeenAt: row.first_seen_at,
   lastSeenAt: row.last_seen_at,
   resolution:

@@ -210,7 +210,8 @@ export const useRefundsText = texts({
     actTexts: {
       "paid-out": "Catat setelah dana benar-benar ditransfer. Catatan ini tidak dapat diubah.",
       send: "Penyedia pembayaran diminta mengembalikannya kepada pembayar, satu kali saja.",
-      cancel: "Dana masuk lagi ke saldo pelanggan. Batalkan hanya jika belum ditransfer.",
+      cancel:
+        "Dana masuk lagi ke saldo pelanggan. Batalkan hanya jika belum ditransfer. Yang sudah ditarik bank dari isi saldo ini dan belum dibukukan langsung dipotong lagi.",
     },
     unanswered:
       "Penyedia pembayaran sudah diminta membayarkannya dan belum menjawab. Pastikan di penyedia bahwa dana belum dikembalikan sebelum Anda mentransfernya.",
@@ -270,7 +271,8 @@ export const useRefundsText = texts({
     actTexts: {
       "paid-out": "Record it when the money was really transferred. The record cannot be changed.",
       send: "The payment provider is asked to pay it back to the payer, once.",
-      cancel: "The customer's balance gets it back. Cancel only what was not transferred.",
+      cancel:
+        "The customer's balance gets it back. Cancel only what was not transferred. What a bank has taken back of this top-up and is not booked yet is taken of it at once.",
     },
     unanswered:
       "The payment provider was asked to pay it out, and has not answered. Make sure at the provider that it has not paid before you transfer it.",
