@@ -204,6 +204,16 @@ test("the reference is there without a script, and with one it is filtered and o
   expect(await filter.inputValue()).toBe("")
 })
 
+test("on a phone a price stands at the end of its line, and what it is of at its beginning", async () => {
+  await using visit = await world.visit({ size: "narrow", language: "id" })
+  await go(visit, "/")
+  const price = visit.page.getByRole("cell").first()
+  // The label is no element, so that it has no place that could be looked at.
+  expect(
+    await price.evaluate((cell) => [getComputedStyle(cell).display, getComputedStyle(cell).justifyContent]),
+  ).toEqual(["flex", "space-between"])
+})
+
 test("a link to the reference whose end cannot be decoded leads to the page, and those after it to their entries", async () => {
   await using visit = await world.visit()
   await go(visit, "/docs#%E0%A4%A")
