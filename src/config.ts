@@ -121,7 +121,10 @@ const options = {
     pattern: "^smtps?://([^/?#\\s]*@)?[^/?#@\\s]+/?(\\?[^#@\\s]*)?$",
     description: "an address that begins with smtp:// or smtps://, with %XX for / ? and # in its user or password",
   }),
-  MAIL_FROM: text,
+  MAIL_FROM: Type.String({
+    pattern: "^([^<>\\x00-\\x1f\\x7f]*<[^<>@\\s]+@[^<>@\\s]+>|[^<>@,;\\s]+@[^<>@,;\\s]+)$",
+    description: "an address, or a name with one, as in Loket <no-reply@example.com>",
+  }),
   PUBLIC_URL: Type.String({
     pattern: "^https?://[^/?#@\\s]+/?$",
     description: "the address at which people reach the dashboard, such as https://loket.example, without a path",

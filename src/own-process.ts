@@ -141,7 +141,7 @@ export const runtimeSettings = {
 /** Replaces this process by one with `runtimeSettings`, unless its environment has the limit already. */
 export function ensureRuntimeSettings(): void {
   if (process.env[REQUEST_LIMIT] !== undefined) {
-    if (Number(process.env[REQUEST_LIMIT]) < 1_024) {
+    if (!(Number(process.env[REQUEST_LIMIT]) >= 1_024)) {
       throw new Error(
         `${REQUEST_LIMIT} is ${process.env[REQUEST_LIMIT]}; at least 1024 is needed for that many calls at once`,
       )

@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import { pairsOf, readConfig } from "../src/config.ts"
 import { covers } from "./contract/rows.ts"
 
+const sender = "an address, or a name with one, as in Loket <no-reply@example.com>"
 const smtp = "an address that begins with smtp:// or smtps://, with %XX for / ? and # in its user or password"
 const publicAddress = "the address at which people reach the dashboard, such as https://loket.example, without a path"
 const endpoint = "an address such as http://127.0.0.1:4318, without a user, a query and a fragment"
@@ -29,6 +30,11 @@ describe(covers("9.environment"), () => {
     ["METRICS_PORT", "99999999999999999999", "a whole number from 0 to 65535"],
     ["SUPPORT_CONTACT", "javascript:alert(1)", "an e-mail address, or an address that begins with https://"],
     ["SMTP_URL", "mail.example:25", smtp],
+    ["MAIL_FROM", "Loket", sender],
+    ["MAIL_FROM", "Loket <no-reply>", sender],
+    ["MAIL_FROM", "Loket no-reply@example.com", sender],
+    ["MAIL_FROM", "Loket <a@b.id>, Other <c@d.id>", sender],
+    ["MAIL_FROM", "Loket <a@b.id>\nBcc: c@d.id", sender],
     ["SMTP_URL", "smtp://mail.example:65536", smtp],
     ["PUBLIC_URL", "https://loket.example:65536", publicAddress],
     ["SEARCH_URL", "http://", "an address that begins with http:// or https://"],
@@ -65,7 +71,8 @@ describe(covers("9.environment"), () => {
   test("a mail server without a sender is told", () => {
     const problems = readConfig({ SMTP_URL: "smtp://mail.example" })
     expect(problems).toEqual([expect.stringContaining("MAIL_FROM is unset; SMTP_URL needs it")])
-    expect(readConfig({ SMTP_URL: "smtp://mail.example", MAIL_FROM: "a@example.com" })).not.toBeArray()
+    for (const MAIL_FROM of ["a@example.com", "Loket <a@example.com>", "<a@localhost>", '"Loket, Jakarta" <a+b@b.id>'])
+      expect(readConfig({ SMTP_URL: "smtp://mail.example", MAIL_FROM })).toMatchObject({ MAIL_FROM })
   })
   test("several workers need a database server", () => {
     expect(readConfig({ WORKERS: "2" })).toEqual([

@@ -15,7 +15,8 @@ import { total } from "../payments/top-ups.ts"
 import type { Server } from "../server/server.ts"
 import { startSimulator } from "../simulator/simulator.ts"
 import { unbound } from "../store/key-rows.ts"
-import { type Backend, configuredBackends, secretSourceName, secretSourceNames } from "../upstream/providers.ts"
+import type { Backend } from "../upstream/providers.ts"
+import { configuredBackends, secretSourceName, secretSourceNames, wrongSecrets } from "../upstream/providers.ts"
 import { Supervisor } from "../workers/supervisor.ts"
 import { isWorker, serveAsWorker } from "../workers/worker-process.ts"
 import { command, CommandFailure, configuration, legalTexts, seedFiles } from "./command.ts"
@@ -51,11 +52,12 @@ async function serve(mode: "dev" | "start"): Promise<void> {
   if (isOfSeveral) process.on("SIGHUP", () => {})
   const { catalogueFile, providers } = await seedFiles(config)
   const legal = await legalTexts(config)
+  const wrong = wrongSecrets(providers, config.secret)
+  if (wrong.length > 0) throw new CommandFailure(wrong.join("\n"))
   let backends = configuredBackends(providers, config.secret)
   if (backends.size === 0 && mode === "start") {
-    const names = secretSourceNames(providers).join(", ")
     throw new CommandFailure(
-      `no provider is configured: set at least one of ${names}; \`loket dev\` runs without, on simulated models`,
+      `no provider is configured: set at least one of ${secretSourceNames(providers).join(", ")}; \`loket dev\` runs without, on simulated models`,
     )
   }
   const isOpenDev = mode === "dev" && !isLoopback(config.HOST)

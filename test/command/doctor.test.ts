@@ -293,6 +293,12 @@ const rows: readonly Row[] = [
     remedy: /bare/,
   },
   {
+    seeded: "a key with a character that no header takes",
+    env: () => ({ FIRST_PROVIDER_API_KEY: "sk–right" }),
+    what: /^FIRST_PROVIDER_API_KEY has a character that no key has/,
+    remedy: /copy it anew/,
+  },
+  {
     seeded: "a provider that is away",
     env: () => ({ PROVIDERS_FILE: providersAt("http://127.0.0.1:1") }),
     what: /first: 127\.0\.0\.1:1 is not reached/,

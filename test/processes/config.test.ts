@@ -57,6 +57,24 @@ describe(covers("9.start"), () => {
       expect(err).not.toContain("    at ")
     }
   })
+  test("a provider's key that no header takes stops the start, and is named and not told", async () => {
+    for (const key of ["sk–secret", "sk-\nsecret", "\uFEFFsk-secret"]) {
+      const env = { FIRST_PROVIDER_API_KEY: key, SECOND_PROVIDER_API_KEY: " sk-right\n", PORT: "0" }
+      const { exitCode, err } = await run("start", env)
+      expect(exitCode).toBe(1)
+      expect(err).toStartWith("FIRST_PROVIDER_API_KEY has a character that no key has")
+      expect(err).not.toMatch(/secret|SECOND_/)
+    }
+  })
+  test("a limit of requests in flight that is none is told", async () => {
+    for (const limit of ["1023", "many"]) {
+      const { exitCode, err } = await run("start", { BUN_CONFIG_MAX_HTTP_REQUESTS: limit, FIRST_PROVIDER_API_KEY: "k" })
+      expect([exitCode, err]).toEqual([
+        1,
+        expect.stringContaining(`BUN_CONFIG_MAX_HTTP_REQUESTS is ${limit}; at least`),
+      ])
+    }
+  })
   test("where it cannot listen is told with the variables that say so", async () => {
     using taken = Bun.serve({ port: 0, hostname: "127.0.0.1", fetch: () => new Response() })
     const rows = [

@@ -64,7 +64,8 @@ describe("several credentials", () => {
       expect(valueOf("secret\n")).toBe("secret")
       expect(valueOf("secret\r\n")).toBe("secret")
       expect(valueOf("x".repeat(65_536))).toHaveLength(65_536)
-      for (const none of [undefined, "", "\n", "two\nlines", "x".repeat(65_537)]) expect(valueOf(none)).toBeUndefined()
+      for (const none of [undefined, "", "\n", "two\nlines", "sk–key", "x".repeat(65_537)])
+        expect(valueOf(none)).toBeUndefined()
     } finally {
       rmSync(folder, { recursive: true })
     }

@@ -17,6 +17,7 @@ import {
   type UnsetCredential,
   unsetCredentials,
   unsetText,
+  wrongSecrets,
 } from "../../upstream/providers.ts"
 import {
   clockFinding,
@@ -119,6 +120,9 @@ async function providerFindings(
   secret: (name: string) => string | undefined,
 ): Promise<readonly Finding[]> {
   const backends = configuredBackends(providers, secret)
+  const notSent = wrongSecrets(providers, secret)
+  if (notSent.length > 0)
+    return notSent.map((what) => wrong(what, "copy it anew from the provider, by itself on its line"))
   const names = secretSourceNames(providers).join(", ")
   if (backends.size === 0)
     return [wrong("no provider is configured: `loket start` refuses to run", `set at least one of ${names}`)]
