@@ -289,9 +289,11 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
   #onCrashed(error: unknown, before: State): void {
     this.ports.crashed(this.requestId, error)
     const failure = new Failure("internal.panic")
-    if (this.state === "withdrawing") this.#withdraw(failure)
-    else if (!this.#response.isHeadSent && before !== "done") this.#finish(failure)
-    else this.#response.sendFailure(failure)
+    if (this.state === "withdrawing") return this.#withdraw(failure)
+    if (before !== "done") return this.#finish(failure)
+    this.#response.sendFailure(failure)
+    this.ports.inFlight.remove(this)
+    this.#parts.release(this.#booking?.record)
   }
 
   /** The head goes out once the opening is durable. That of a whole answer waits for its settlement, or for a heartbeat. */
@@ -307,8 +309,6 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
 
   /** Sends the end of the response. An answer that has begun goes out as far as it came, with its failure at its end. */
   #finish(last: string | Failure): void {
-    this.#timeouts?.end()
-    this.#drain?.cancel()
     this.ports.inFlight.remove(this)
     this.#parts.release(this.#booking?.record)
     if (last instanceof Failure && this.#response.isHeadDue) this.#sendHead()

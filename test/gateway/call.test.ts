@@ -57,3 +57,22 @@ describe.each(["chat", "messages", "responses"] as const)("a call on %s", (forma
     expect(before.balance_micro - after.balance_micro).toBe(10 * 1_000 + 3 * 5_000)
   })
 })
+
+test.each([true, false])("a bug in what hears of a call's end holds up nobody's drain: stream %p", async (stream) => {
+  const broken = await startTestGateway({
+    env: { DRAIN_MS: "100" },
+    logged: (line) => {
+      if (line.includes('"event":"call"')) throw new Error("a bug")
+    },
+  })
+  const payer = await broken.person(1_000_000)
+  const model = await broken.model({ format: "chat", script: "input=10&output=3" })
+  const response = await broken.post(paths.chat, (await broken.key(payer)).key, bodies.chat(model, stream))
+  await response.text().catch(() => "it breaks off")
+  expect(broken.complaints.filter((line) => line.includes("call crashed"))).toHaveLength(1)
+  const stopped = broken.stop().then(() => "stopped")
+  expect(await Promise.race([stopped, Bun.sleep(20_000).then(() => "it waits for a call that is over")])).toBe(
+    "stopped",
+  )
+  await broken[Symbol.asyncDispose]()
+})
