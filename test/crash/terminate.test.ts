@@ -216,7 +216,8 @@ test.skipIf(!Bun.spawnSync([...asFirst, "true"]).success)(
     const since = performance.now()
     terminate(starting)
     expect(await starting.exited).toBe(143)
-    expect(performance.now() - since).toBeLessThan(2_000)
+    // An engine kills ten seconds after it has asked.
+    expect(performance.now() - since).toBeLessThan(8_000)
     gateway = await house.start({}, asFirst)
     const stream = await streaming()
     terminate(gateway)
