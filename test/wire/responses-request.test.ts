@@ -29,6 +29,11 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["a user message whose content is empty", give({ role: "user", content: "" }), SHAPE],
   ["a user message of empty texts", show({ type: "input_text", text: "" }), SHAPE],
   ["a text that is a number", show({ type: "input_text", text: 5 }), SHAPE],
+  [
+    "an answer's text that is a list",
+    give({ role: "assistant", content: [{ type: "output_text", text: ["a"] }] }),
+    SHAPE,
+  ],
   ["an item of neither type nor role", give({}), SHAPE],
   ["a part without a type", show({ text: "Hi" }), SHAPE],
   ["instructions that are a number", ask({ instructions: 1 }), SHAPE],

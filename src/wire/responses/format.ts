@@ -162,7 +162,7 @@ const isReference = (item: JsonObject): boolean =>
 
 const MESSAGE: MessageShape = {
   roles: ["user", "assistant", "system", "developer"],
-  texts: ["input_text", "text"],
+  texts: ["input_text", "output_text", "text"],
   called: "part",
 }
 
