@@ -23,17 +23,23 @@ export function missingFeature(
   backends: readonly BackendModel[] = model.upstreams,
 ): Failure | undefined {
   if (!model.endpoints.has(request.endpoint)) return new Failure("request.invalid")
-  for (const feature of request.features) {
-    if (backends.some((backend) => serves(model, backend, feature, { endpoint: request.endpoint, searches }))) continue
+  const check = (feature: Feature): Failure | undefined => {
+    if (backends.some((backend) => serves(model, backend, feature, { endpoint: request.endpoint, searches })))
+      return undefined
     return new Failure(feature === "vision" ? "request.invalid" : "request.unsupported_feature", {
       message: `${model.id} does not serve ${words[feature]} on this endpoint${elsewhere(model, request, feature, { searches, backends })}.`,
     })
+  }
+  for (const feature of request.features) {
+    // Images are judged last (decisions §4.9).
+    const failure = feature === "vision" ? undefined : check(feature)
+    if (failure !== undefined) return failure
   }
   const parameter = model.unsupported.find((name) => present(request.body[name]) && !emptyList(request.body[name]))
   if (parameter !== undefined) {
     return new Failure("request.unsupported_feature", { message: `${model.id} does not serve '${parameter}'.` })
   }
-  return undefined
+  return request.features.has("vision") ? check("vision") : undefined
 }
 
 /** Where or when the feature would be served, if anywhere. */

@@ -59,6 +59,7 @@ async function chainOf(
   fallback: Fallback = "never_dearer",
   prices = catalogueOf(models).prices,
   binding?: KeyBinding,
+  more: object = {},
 ) {
   const catalogue = new LiveCatalogue({ ...catalogueOf(models), prices })
   const backends = new Map([["simulated", [backendOf(provider, "x")]]])
@@ -71,7 +72,7 @@ async function chainOf(
     largeBodies: new LargeBodies(new InlineBodyExecutor()),
     threadTime: new RecentUse(new VirtualClock()),
   }
-  const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 } }
+  const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 }, ...more }
   const understood = await parseRequest(
     new TextEncoder().encode(JSON.stringify(body)),
     chatFormat.client,
@@ -185,4 +186,17 @@ test("a chain never leads out of what the key is bound to, also where the asked 
   expect(await bound({ maxRate: one })).toEqual(["outside", "inside"])
   expect(await bound({ models: new Set(["asked", "dear", "inside"]), maxRate: one })).toEqual(["inside"])
   expect(await bound({ models: new Set(["asked"]) }).catch(String)).toContain("upstream.context_length_exceeded")
+})
+
+test.each([
+  ["an answer's schema", { response_format: { type: "json_schema" } }, {}],
+  ["tools", { tools: [{ type: "function", function: { name: "a" } }] }, { supportsTools: false }],
+  ["a listed parameter", { logprobs: true }, { unsupported: ["logprobs"] }],
+])("%s that is not served is told before an image is", async (_, asked, entry) => {
+  const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } }
+  const messages = [{ role: "user", content: [image] }]
+  const refusal = (more: object) =>
+    chainOf([model("asked", entry)], "off", undefined, undefined, { messages, ...more }).catch(String)
+  expect(await refusal(asked)).toBe("Error: request.unsupported_feature")
+  expect(await refusal({})).toBe("Error: request.invalid")
 })
