@@ -284,7 +284,7 @@ export const claims: readonly Claim[] = [
       select u.account_id, u.request_id, u.part, u.key_id, k.account_id as of_key
       from ${rows} u join api_keys k on k.id = u.key_id where k.account_id <> u.account_id`,
   ),
-  // It is the price that is wrong, and not the account of whoever called: none is frozen. A gateway's clock may be off by an hour.
+  // The price is wrong, not the account of whoever called: none is frozen. A clock may be off by an hour, and one set back behind a model's first price sells by that, as new as it was.
   ofEach(
     "usage",
     "a price had begun when a call was opened at it",
@@ -294,6 +294,7 @@ export const claims: readonly Claim[] = [
       )
       select null::text as account_id, p.id as price_id, p.model, p.effective_at, o.first_opened_at, o.calls
       from opened o join prices p on p.id = o.price_id
-      where p.effective_at > o.first_opened_at + interval '2 hours'`,
+      where p.effective_at > o.first_opened_at + interval '2 hours' and (p.effective_at > p.created_at + interval '1 minute'
+        or exists (select from prices e where e.model = p.model and e.effective_at <= o.first_opened_at))`,
   ),
 ]

@@ -33,6 +33,23 @@ test("books that agree are found to agree, and nobody is frozen", async () => {
   expect(await world.frozen()).toEqual([])
 })
 
+test("a clock that was ahead when a model's first price was made, and was set back, is no difference; a price that was there before is one", async () => {
+  const { sql } = world
+  const [moved] = await sql<{ model: string }[]>`
+    update prices set effective_at = now() + interval '5 hours', created_at = now() + interval '5 hours' returning model`
+  expect((await world.command()).code).toBe(0)
+  // As somebody moves it who knows the tables.
+  await sql`update prices set effective_at = created_at + interval '61 seconds'`
+  expect((await world.command()).code).toBe(1)
+  await sql`update prices set effective_at = created_at`
+  expect((await world.command()).code).toBe(0)
+  await sql`
+    insert into prices (model, input_micro, output_micro, cache_read_micro, cache_write_micro, effective_at)
+    values (${moved!.model}, 1, 1, 1, 1, '2000-01-01Z')`
+  expect((await world.command()).code).toBe(1)
+  expect(await world.frozen()).toEqual([])
+})
+
 describe("broken is", () => {
   for (const { claim, by, about, figures, alsoFrozen } of breaks) {
     test(claim, async () => {
