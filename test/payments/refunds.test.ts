@@ -530,6 +530,16 @@ test("whatever comes in whatever order, the books agree and the sums are those o
       let leftOfBalance = 100_000n
       const booked: { id: string; balance: bigint; all: bigint }[] = []
       let last: Extract<PaymentNotice, { kind: "reversed" }> | undefined
+      // What of each reversal was over what was left.
+      let overs: bigint[] = []
+      const takeBack = (amount: bigint): bigint => {
+        const all = amount < left ? amount : left
+        const balance = all < leftOfBalance ? all : leftOfBalance
+        worth -= balance
+        leftOfBalance -= balance
+        left -= all
+        return amount - all
+      }
       for (const { do: what, rp } of course) {
         const amount = BigInt(rp)
         if (what === "refund") {
@@ -545,11 +555,7 @@ test("whatever comes in whatever order, the books agree and the sums are those o
         } else if (what === "back") {
           last = takenBack(of.topUpId, [[`back_${++serial}`, amount]])
           await refunds().reverse(of.topUp, last)
-          const all = amount < left ? amount : left
-          const balance = all < leftOfBalance ? all : leftOfBalance
-          worth -= balance
-          leftOfBalance -= balance
-          left -= all
+          overs.push(takeBack(amount))
         } else if (what === "spend") {
           if ((await spend(of.accountId, amount)).outcome === "adjusted") worth -= amount
         } else if (what === "give") {
@@ -562,6 +568,7 @@ test("whatever comes in whatever order, the books agree and the sums are those o
           worth += one.balance
           leftOfBalance += one.balance
           left += one.all
+          overs = overs.map(takeBack)
         } else if (last !== undefined) {
           await refunds().reverse(of.topUp, last)
         }
