@@ -47,7 +47,7 @@ export const paymentProblemStore = (
       (sql) =>
         sql<
           { is_new: boolean }[]
-        >`${insertProblems(sql, problem, sql`select ${problem.kind}::text as kind, null::bigint as over_micro`)}`,
+        >`${insertProblems(sql, problem, sql`select ${problem.kind}::text as kind, null::bigint as over_micro, null::bigint as up_to_micro`)}`,
       { deadlineMs: 5_000, retry: true },
     )
     if (row?.is_new === true) kept(problem)
@@ -65,7 +65,7 @@ export const paymentProblemStore = (
 })
 
 /**
- * Keeps a payment's problems, a row `(kind, over_micro)` of a query each; one that is there already has been told again. With `kind` and `is_new`
+ * Keeps a payment's problems, a row `(kind, over_micro, up_to_micro)` of a query each; one that is there already has been told again. With `kind` and `is_new`
  * of each. For the statement that finds the problem, too.
  */
 export const insertProblems = (
@@ -73,8 +73,8 @@ export const insertProblems = (
   { provider, reference, topUpId, paid }: Omit<PaymentProblem, "kind">,
   kinds: ReturnType<Sql>,
 ) => sql`
-  insert into payment_problems (provider, kind, reference, top_up_id, paid, over_micro)
-  select ${provider}, kind, ${told(reference)}, ${topUpId ?? null}, ${told(paid)}, over_micro from (${kinds}) found
+  insert into payment_problems (provider, kind, reference, top_up_id, paid, over_micro, up_to_micro)
+  select ${provider}, kind, ${told(reference)}, ${topUpId ?? null}, ${told(paid)}, over_micro, up_to_micro from (${kinds}) found
   on conflict (provider, kind, reference, paid) do update set last_seen_at = now()
   returning kind, last_seen_at = first_seen_at as is_new`
 

@@ -157,8 +157,8 @@ export function refundStore(database: Database): RefundStore {
               sql,
               problem,
               // The status that is told is of the latest reversal; what was booked before may have been of another kind.
-              sql`select 'over_refunded' as kind, over_micro from booked where outcome <> 'short' and over_micro > 0 union all
-                select 'chargeback', null from booked where outcome <> 'short'
+              sql`select 'over_refunded' as kind, over_micro, ${upToMicro ?? null}::bigint as up_to_micro from booked where outcome <> 'short' and over_micro > 0 union all
+                select 'chargeback', null, null from booked where outcome <> 'short'
                   and coalesce((select r.kind from refunds r where r.id = refund_id), ${kind}) = 'chargeback'`,
             )}
           )

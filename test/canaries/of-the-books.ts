@@ -212,8 +212,8 @@ export const booksCanaries: readonly Canary[] = [
     detector: "lost answers",
     name: "what goes back over what was paid is on no list",
     means: "A provider takes back more than the customer paid, and no operator ever hears of it.",
-    find: "select 'over_refunded' as kind, over_micro from booked where outcome <> 'short' and over_micro > 0",
-    replace: "select 'over_refunded' as kind, over_micro from booked where false",
+    find: "as up_to_micro from booked where outcome <> 'short' and over_micro > 0",
+    replace: "as up_to_micro from booked where false",
     reason: /\(fail\).*a refund and what a provider takes back/,
   },
   {

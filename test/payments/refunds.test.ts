@@ -366,6 +366,24 @@ describe("what the provider takes back", () => {
     await agree()
   })
 
+  test("and was over what is left, told under two names, is booked once", async () => {
+    const of = await paid()
+    const made = [await refunds().make(terms(of, 50_000n), act()), await refunds().make(terms(of, 51_200n), act())]
+    await refunds().reverse(of.topUp, rest(of, 50_000n, "chargeback"))
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["9", 50_000n]], { backRp: 50_000n }))
+    expect(await overOf(of)).toHaveLength(2)
+    for (const one of made) {
+      if (one instanceof Failure) throw new Error("not made")
+      await refunds().change(one.id, { to: "cancelled", reason: "charged back" }, act())
+    }
+    expect(await state(of.accountId)).toEqual({ posted: 50_000, leased: 0, claim: 0 })
+    expect(await overOf(of)).toMatchObject([
+      { over: 0, resolved: true },
+      { over: 0, resolved: true },
+    ])
+    await agree()
+  })
+
   test("and was over what is left, and all of it, is what it was told as; what an operator has resolved is not booked besides", async () => {
     const [open, resolved] = [await paid(), await paid()]
     for (const of of [open, resolved]) {

@@ -1,6 +1,7 @@
 -- What a provider took back over all that was paid, of a reversal that found a refund of the same top-up waiting to be paid out. Null where it is not
--- known, as of the versions before.
-alter table payment_problems add column over_micro bigint;
+-- known, as of the versions before. Beside it all that it said then to have taken back unasked, null where it did not say: a reversal may be told
+-- under two names.
+alter table payment_problems add column over_micro bigint, add column up_to_micro bigint;
 
 -- As `cancel_refund_1`, and in the same moment books what of reversals of its top-up was over while it waited: nobody can spend the money between
 -- the two. What is spent already becomes a claim. A problem that is booked whole is resolved, one that an operator has resolved is done with.
@@ -29,7 +30,7 @@ begin
         select from payment_problems x where x.provider = p.provider and x.reference = p.reference and x.kind = 'chargeback'
       ) then 'chargeback' else 'provider_refund' end),
       payer, top_up, p.over_micro, reversal || ':after:' || of_refund, coalesce(was.reason, ''), 'paid_out',
-      substr(p.reference, length(top_up) + 2), null, true) b;
+      substr(p.reference, length(top_up) + 2), p.up_to_micro, true) b;
     update payment_problems x set over_micro = rest,
       resolved_at = case when rest = 0 then now() end,
       note = case when rest = 0 then 'booked when ' || of_refund || ' was cancelled' end
