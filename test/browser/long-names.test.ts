@@ -36,6 +36,22 @@ test.each(["/settings", "/keys", "/usage", "/models"])("%s fits", async (path) =
   await visit.expectNoSidewaysScroll()
 })
 
+test("beside a long value its name stays on one line", async () => {
+  await using visit = await world.visit({ person: owner, size: "narrow", language: "id" })
+  await visit.open("/settings")
+  for (const name of ["Alamat e-mail", "ID akun"]) {
+    const lines = await visit.page
+      .locator("dt")
+      .filter({ hasText: new RegExp(`^${name}$`) })
+      .evaluate((term) => {
+        const text = document.createRange()
+        text.selectNodeContents(term)
+        return new Set([...text.getClientRects()].map(({ top }) => top)).size
+      })
+    expect([name, lines]).toEqual([name, 1])
+  }
+})
+
 test("no balance of a hundred million is cut off, however wide the window is", async () => {
   const { gateway } = world
   const rich = await gateway.person(100_000_000)
