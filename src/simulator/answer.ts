@@ -4,7 +4,7 @@
  * larger than what anybody wants to hold.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import type { Ask, CacheUse } from "./ask.ts"
+import { type Ask, type CacheUse, type DemandedTool, objectOf } from "./ask.ts"
 import type { Script, UsageReport } from "./script.ts"
 
 export interface Answer {
@@ -52,6 +52,7 @@ interface Occasion {
   readonly mute: boolean
   /** What a cache had a part in, where the prompt is cached. */
   readonly cache: CacheUse | undefined
+  readonly demanded: DemandedTool | undefined
 }
 
 const nothing: Deltas = { count: 0, at: () => "" }
@@ -69,7 +70,8 @@ export const planAnswer = (ask: Ask, script: Script, occasion: Occasion): Answer
   const thought = occasion.mute ? 0 : script.think
   const reasoning = spend(Math.max(thought, occasion.mute ? 0 : (script.usage.reasoning ?? thought)))
   const thinking = limited(filler(occasion.seed, script.delta), Math.min(thought, reasoning))
-  const calling = occasion.mute || script.refusal !== undefined ? undefined : callOf(ask, script)
+  const calling =
+    occasion.mute || script.refusal !== undefined ? undefined : (callOf(ask, script) ?? demandOf(occasion, script))
   const meant = occasion.mute || saysNothing(calling, script) ? nothing : sentence(ask, script, occasion.seed)
   const { said, stoppedBy } = stoppedAt(meant, ask.stops)
   const text = limited(said, spend(said.count))
@@ -116,6 +118,13 @@ const callOf = (ask: Ask, script: Script): Calling | undefined => {
   if (name === undefined || Math.ceil(ask.toolResults / tool.parallel) >= tool.rounds) return undefined
   const custom = ask.customTools.includes(name)
   return Array.from({ length: tool.parallel }, () => ({ name, args: tool.args, custom }))
+}
+
+/** What a client demands is called where nothing is scripted. */
+const demandOf = ({ demanded }: Occasion, { tool, steps, text, output }: Script): Calling | undefined => {
+  const isScripted = [tool, steps, text, output].some((one) => one !== undefined)
+  if (demanded === undefined || isScripted) return undefined
+  return [{ name: demanded.name, args: objectOf(sample(demanded.schema)) ?? {}, custom: false }]
 }
 
 const planCall = (call: Calling[number], serial: string, spend: (tokens: number) => number): ToolCall => {

@@ -92,6 +92,24 @@ export const numberOf = (value: Json | undefined): number | undefined => (typeof
 export const stringsOf = (value: Json | undefined): string[] =>
   (Array.isArray(value) ? value : [value]).filter((each) => typeof each === "string")
 
+/** A tool that the model must call, by its own choice or by the client's, as any of the formats asks for it. */
+export interface DemandedTool {
+  readonly name: string
+  /** Of what it takes. */
+  readonly schema: JsonObject
+}
+
+export const demandedTool = ({ tools, tool_choice: choice }: JsonObject): DemandedTool | undefined => {
+  const { type, name, function: chosen } = objectOf(choice) ?? {}
+  const isAny = choice === "required" || type === "any"
+  const wanted = name ?? objectOf(chosen)?.["name"]
+  if (!isAny && wanted === undefined) return undefined
+  const offered = objects(tools).map((tool) => objectOf(tool["function"]) ?? tool)
+  const tool = offered.find((one) => typeof one["name"] === "string" && (isAny || one["name"] === wanted))
+  if (typeof tool?.["name"] !== "string") return undefined
+  return { name: tool["name"], schema: objectOf(tool["parameters"] ?? tool["input_schema"]) ?? {} }
+}
+
 /** What the conversation's end says: the user's last words, and the tool results that came after them. */
 export const readEnd = (
   turns: readonly JsonObject[],

@@ -12,7 +12,7 @@ import { refusalOf, type SimulatedFormat } from "./format.ts"
 import { type Call, Journal, type OpenCall, parseScript, type Script, ScriptProblem, splitModel } from "./script.ts"
 import { messages } from "./messages.ts"
 import { Client, type Ending, play, sendBody, sendError } from "./play.ts"
-import { PrefixCaches } from "./ask.ts"
+import { demandedTool, PrefixCaches } from "./ask.ts"
 import { responses } from "./responses.ts"
 
 export interface SimulatorOptions {
@@ -126,7 +126,8 @@ export const startSimulator = (options: SimulatorOptions = {}): Simulator => {
     const { authorization, "x-api-key": key } = request.headers
     const owner = JSON.stringify([authorization ?? key ?? "", name])
     const cache = isCached ? caches.use(owner, format.promptBlocks(body), format.caching, now()) : undefined
-    const plan = planAnswer(ask, script, { serial, seed, nowMs: startedAt, model: name, mute, cache })
+    const demanded = demandedTool(body)
+    const plan = planAnswer(ask, script, { serial, seed, nowMs: startedAt, model: name, mute, cache, demanded })
     return play({ client, format, ask, script, fault, answer: plan })
   }
 

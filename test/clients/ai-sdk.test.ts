@@ -166,6 +166,16 @@ describe.each(pairs)("$name on a backend of $backend", ({ name, format, backend,
     else expect(codeOf(await thrownBy(asking))).toBe("request.unsupported_feature")
   })
 
+  test("a tool that the client demands is called, also where nobody scripted it", async () => {
+    const { toolCalls } = await generateText({
+      model: model(settings(), await modelOf(format, backend, "input=9")),
+      prompt,
+      tools: { json: tool({ inputSchema: z.object({ platform: z.number() }) }) },
+      toolChoice: "required",
+    })
+    expect(toolCalls.map(({ input }) => input)).toEqual([{ platform: 1 }])
+  })
+
   test("a failure inside a stream is an error, not an end", async () => {
     const id = await modelOf(format, backend, "text=one+two+three&fault=error-event&after=2")
     const errors: unknown[] = []

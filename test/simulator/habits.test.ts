@@ -1,6 +1,6 @@
 /** Habits of some vendors' backends that are no faults: ids of calls that begin anew, and fields that they do not take. */
 import { describe, expect, test } from "bun:test"
-import { isObject } from "../../src/language/json.ts"
+import { isObject, type Json } from "../../src/language/json.ts"
 import { ask, at, eventsOf, formats, simulatorForFile, stream } from "./ask.ts"
 
 const simulator = simulatorForFile()
@@ -24,6 +24,40 @@ describe.each(formats)("%s: ids", (format) => {
     const prefix = format === "messages" ? "toolu" : "call"
     for (const more of [{}, {}, stream, stream])
       expect(await idsOf("&ids=repeated", more)).toEqual([`${prefix}_0`, `${prefix}_1`])
+  })
+})
+
+describe.each(formats)("%s: a tool that must be called", (format) => {
+  const schema = { type: "object", properties: { from: { type: "string" }, seats: { type: "integer", minimum: 2 } } }
+  const names = ["look", "find"]
+  const tools = names.map((name) => {
+    if (format === "messages") return { name, input_schema: schema }
+    const definition = { name, parameters: schema }
+    return format === "chat" ? { type: "function", function: definition } : { type: "function", ...definition }
+  })
+  const chosen = {
+    chat: { any: "required", find: { type: "function", function: { name: "find" } } },
+    messages: { any: { type: "any" }, find: { type: "tool", name: "find" } },
+    responses: { any: "required", find: { type: "function", name: "find" } },
+  }[format]
+  const calls = async (tool_choice: Json | undefined, script = "") => {
+    const reply = await (await ask(simulator, format, script, { tools, ...(tool_choice && { tool_choice }) })).text()
+    return names.filter((name) => reply.includes(`"name":"${name}"`))
+  }
+
+  test("is called with the smallest arguments that its schema allows", async () => {
+    expect(await calls(chosen.any)).toEqual(["look"])
+    expect(await calls(chosen.find)).toEqual(["find"])
+    expect(await calls(undefined)).toEqual([])
+    const reply = await (await ask(simulator, format, "", { tools, tool_choice: chosen.find })).text()
+    expect(reply.replaceAll("\\", "")).toContain('{"from":"simulated","seats":2}')
+  })
+
+  test("gives way to what is scripted, and to nothing where there is no such tool", async () => {
+    expect(await calls(chosen.any, "tool=find")).toEqual(["find"])
+    expect(await calls(chosen.any, "text=no")).toEqual([])
+    expect(await calls(chosen.any, "output=2")).toEqual([])
+    expect((await ask(simulator, format, "", { tools: tools.slice(0, 1), tool_choice: chosen.find })).status).toBe(200)
   })
 })
 
