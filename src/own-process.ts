@@ -12,7 +12,7 @@
  */
 import { dlopen, ptr } from "bun:ffi"
 import { closeSync, openSync, readFileSync } from "node:fs"
-import { constants } from "node:os"
+import { constants, hostname } from "node:os"
 import type { Log } from "./log.ts"
 
 export interface ServiceManager {
@@ -164,6 +164,26 @@ export function ownCommand(): readonly string[] {
   // In a compiled binary the second argument is the path inside it, which a new process adds by itself.
   const compiled = argv[1]?.startsWith("/$bunfs/") === true
   return [execPath, ...(compiled ? argv.slice(2) : [...execArgv, ...argv.slice(1)])]
+}
+
+/** Who runs this process and on which machine, as in `ana@gateway-1`: of `sudo` who used it, and otherwise the user whose process it is. */
+export function whoRuns(): string {
+  const name = process.env["SUDO_USER"] || nameOf(process.getuid?.() ?? 0)
+  return `${name.slice(0, LONGEST_NAME).replaceAll(/[^\w.@-]/g, "_")}@${hostname()}`
+}
+
+const LONGEST_NAME = 64
+
+/** Bun's own `userInfo` says what stands in `USER`. */
+function nameOf(uid: number): string {
+  try {
+    const users = readFileSync("/etc/passwd", "utf8")
+      .split("\n")
+      .map((line) => line.split(":"))
+    return users.find(([, , id]) => id === String(uid))?.[0] ?? `uid-${uid}`
+  } catch {
+    return `uid-${uid}`
+  }
 }
 
 /** A thread's event loop takes two; the others are for the files that its program is read from. */

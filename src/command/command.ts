@@ -14,6 +14,7 @@ import { type Config, readConfig } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
 import { Reason } from "../http/dashboard/page.ts"
 import { type LegalTexts, readLegalTexts } from "../legal/texts.ts"
+import { whoRuns } from "../own-process.ts"
 import { type Database, DatabaseUnavailable } from "../store/database.ts"
 import { openExisting } from "../store/open.ts"
 import { type AccountView, accountViews } from "../store/operator/accounts.ts"
@@ -157,7 +158,7 @@ export async function withDatabase<T>(work: (database: Database, config: Config)
 }
 
 /** Who has the machine needs no account. */
-export const commandAct = (): Act => ({ requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined })
+export const commandAct = (): Act => ({ requestId: `cmd_${nanoid()}`, operatorId: undefined, address: whoRuns() })
 
 export async function accountNamed(database: Database, name: string): Promise<AccountView> {
   const found = await accountViews(database).named(name.normalize("NFC"))
@@ -181,9 +182,8 @@ export function sure<T>(outcome: T | Failure): T {
 export async function confirmed(what: string, { yes, large }: { readonly yes: boolean; readonly large: boolean }) {
   if (yes) return
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    if (large)
-      throw new CommandFailure(`${what}: nothing was changed; so much needs --yes where nobody can be asked`, 2)
-    return
+    if (!large) return
+    throw new CommandFailure(`${what}: nothing was changed; so much needs --yes where nobody can be asked`, 2)
   }
   using lines = createInterface({ input: process.stdin, output: process.stderr })
   const ended = new Promise<string>((resolve) => lines.once("close", () => resolve("")))

@@ -2,7 +2,6 @@
  * What is done before the first start and seldom after: the catalogue, example texts, operators, and exchange rates.
  */
 import { Option } from "@commander-js/extra-typings"
-import { nanoid } from "nanoid"
 import { mkdir, rm, writeFile } from "node:fs/promises"
 import { join, resolve } from "node:path"
 import { microToRupiah } from "../../actors/money/micro.ts"
@@ -25,7 +24,7 @@ import { exchangeRateStore } from "../store/costs.ts"
 import { forgetEdits, modelStore, readEdits, type StoredModel } from "../store/operator/models.ts"
 import { changeRole, type GivenRole, operatorRoles } from "../store/operator/role.ts"
 import { resetSecondFactorOf } from "./account.ts"
-import { command, CommandFailure, configuration, opening, path, seedFiles } from "./command.ts"
+import { command, commandAct, CommandFailure, configuration, opening, path, seedFiles } from "./command.ts"
 
 export const seedCommand = () =>
   command("seed", {
@@ -49,7 +48,7 @@ export const seedCommand = () =>
         { retry: true },
       )
       // What operators have set is not forgotten before the file is applied: where this breaks off, it would be undone in silence by the next one.
-      if (overwrite === true) await forgetEdits(store.database)
+      if (overwrite === true) await forgetEdits(store.database, commandAct())
       const unknown = await store.database.run(currenciesWithoutRate, { retry: true })
       const sales = salesIn(kept.file, before, await models.list())
       await store.close()
@@ -151,7 +150,7 @@ export const operatorCommand = () =>
       if (resetSecondFactor === true) return await resetSecondFactorOf(email, "loket operator --reset-second-factor")
       const role: GivenRole = revoke === true ? "customer" : asked
       const store = await opening(openExisting(configuration()))
-      const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
+      const act = commandAct()
       const outcome = await changeRole(
         store.database,
         { email: email.normalize("NFC") },
@@ -228,8 +227,7 @@ export const exchangeRateCommand = () =>
           throw new CommandFailure(
             `${currency} would change from ${microToRupiah(last.unit)} to ${microToRupiah(unit)}, by more than ${LARGEST_EXCHANGE_STEP} percent; add --confirm-jump if that is meant`,
           )
-        const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
-        await rates.set({ currency, unit, effectiveAt: new Date(Date.now() + LEAD_MS) }, act)
+        await rates.set({ currency, unit, effectiveAt: new Date(Date.now() + LEAD_MS) }, commandAct())
         console.log(`one ${currency} costs Rp ${microToRupiah(unit)} from now on`)
       } finally {
         await store.close()

@@ -56,7 +56,7 @@ test("what operators set stays when the file is applied, and is told; --overwrit
   expect(await now("one")).toEqual(["standard", 3, micro(1_111n)])
   expect(await now("two")).toEqual([undefined, undefined, micro(1_000n)])
 
-  await forgetEdits(database.db)
+  await forgetEdits(database.db, act())
   expect(await seed()).toEqual([])
   expect(await now("one")).toEqual(["standard", 64, micro(1_000n)])
   expect(await now("two")).toEqual(["standard", 64, micro(1_000n)])
@@ -99,7 +99,7 @@ test("an id that the file retires to a model which an operator has retired goes 
   await models.retire("three", { target: "one", until }, act())
   await seedOld()
   expect(await targetOfOld()).toBe("one")
-  await forgetEdits(database.db)
+  await forgetEdits(database.db, act())
   await seedOld()
   expect(await targetOfOld()).toBe("two")
 })

@@ -1,5 +1,6 @@
 /** `account`, `key` and `topup` on books of two customers: what they show, what they change, and what is left of it in the audit log. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { hostname } from "node:os"
 import { micro } from "../../actors/money/micro.ts"
 import { Adjustments } from "../../src/accounts/adjustments.ts"
 import { hashSessionToken } from "../../src/accounts/bearer-tokens.ts"
@@ -377,4 +378,30 @@ test("a link for a forgotten password is printed, once good, and in the audit lo
   expect(await accountMailStore(world.db).read(hash)).toEqual({ accountId: id, kind: "reset", email })
   expect((await audited(id))[0]).toMatchObject({ action: "account.password_link", reason: "she called" })
   expect(await run("account", "reset-password", "nobody@mail.id", "--reason", "x")).toMatchObject({ code: 1, said: "" })
+})
+
+/** The newest act on a subject, and what it says of who did it. */
+const newest = async (subject: string) => {
+  const [row] = await auditStore(world.db).list({ subject, before: undefined, limit: 1 })
+  return [row?.action, row?.operator, row?.address]
+}
+
+test("what is changed from the command line is in the audit log with who did it, and on which machine", async () => {
+  const { id, email } = await victim()
+  const as = (env: Readonly<Record<string, string>>, ...args: string[]) =>
+    loket({ DATABASE_URL: world.url, ...env }, ...args)
+  const here = `${Bun.spawnSync(["id", "-un"]).stdout.toString().trim()}@${hostname()}`
+  await as({}, "account", "freeze", email, "--reason", "chargeback")
+  expect(await newest(id)).toEqual(["account.frozen", undefined, here])
+  await as({ SUDO_USER: "wayan" }, "account", "unfreeze", email, "--reason", "paid")
+  expect(await newest(id)).toEqual(["account.unfrozen", undefined, `wayan@${hostname()}`])
+  await as({ SUDO_USER: "wayan" }, "account", "adjust", email, "1", "--reason", "goodwill")
+  expect(await newest(id)).toEqual(["account.adjusted", undefined, `wayan@${hostname()}`])
+  await as({ SUDO_USER: `=1${"x".repeat(99)}` }, "account", "adjust", email, "-1", "--reason", "a slip")
+  expect(await newest(id)).toEqual(["account.adjusted", undefined, `_1${"x".repeat(62)}@${hostname()}`])
+  await as({ SUDO_USER: "wayan" }, "operator", email, "--role", "support")
+  expect(await newest(id)).toEqual(["account.role", undefined, `wayan@${hostname()}`])
+  await as({ SUDO_USER: "wayan" }, "operator", email, "--revoke")
+  await as({ SUDO_USER: "wayan" }, "exchange-rate", "SGD", "13000")
+  expect(await newest("SGD")).toEqual(["exchange_rate.set", undefined, `wayan@${hostname()}`])
 })

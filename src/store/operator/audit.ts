@@ -7,8 +7,9 @@ import type { Database, Sql } from "../database.ts"
 /** Who acts, and through which request. */
 export interface Act {
   readonly requestId: string
-  /** Undefined for the command line, which has no address either. */
+  /** Undefined for the command line. */
   readonly operatorId: string | undefined
+  /** Of the network; for the command line its user and machine, as in `ana@gateway-1`. */
   readonly address: string | undefined
 }
 

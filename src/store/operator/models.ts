@@ -8,7 +8,6 @@ import type { Edited } from "../../catalogue/references.ts"
 import { type ModelRow, type PriceRow, priceOf } from "../catalogue.ts"
 import type { Database, Sql } from "../database.ts"
 import { type Act, signature, signatureColumns } from "./audit.ts"
-import { nanoid } from "nanoid"
 
 /** What operators are shown of a model's row. */
 export interface StoredModel extends Omit<ModelRow, "strip" | "unsupported" | "features" | "gather" | "created_at"> {
@@ -204,8 +203,7 @@ export async function readEdits(database: Database, now: Date): Promise<Edited[]
 }
 
 /** Forgets what operators have set, so that the file applies whole; written down, as whatever operators do. */
-export async function forgetEdits(database: Database): Promise<void> {
-  const act = { requestId: `cmd_${nanoid()}`, operatorId: undefined, address: undefined }
+export async function forgetEdits(database: Database, act: Act): Promise<void> {
   await database.run(
     (sql) => sql`
       with held as materialized (
