@@ -100,7 +100,8 @@ async function serving(parts: Parts): Promise<Server> {
   const caughtUp = () => parts.standstills?.caughtUp()
   const server = bound("PORT", config, () => listen({ ...listening, handle, caughtUp, handingOver: () => handingOver }))
   parts.listens.port = server.port ?? config.PORT
-  const readiness = readinessOf(parts)
+  // Asked itself, and not on a port that others share, it tells at once that no new calls are to come.
+  const readiness = { ...readinessOf(parts), draining: () => handingOver || gateway.isDraining }
   const metricsServer = bound("METRICS_PORT", config, () => listenForMetrics({ config, metrics, readiness, ...edge }))
   const chores = await startChores(parts)
 

@@ -386,10 +386,11 @@ const newest = async (subject: string) => {
   return [row?.action, row?.operator, row?.address]
 }
 
+const as = (env: Readonly<Record<string, string>>, ...args: string[]) =>
+  loket({ DATABASE_URL: world.url, ...env }, ...args)
+
 test("what is changed from the command line is in the audit log with who did it, and on which machine", async () => {
   const { id, email } = await victim()
-  const as = (env: Readonly<Record<string, string>>, ...args: string[]) =>
-    loket({ DATABASE_URL: world.url, ...env }, ...args)
   const here = `${Bun.spawnSync(["id", "-un"]).stdout.toString().trim()}@${hostname()}`
   await as({}, "account", "freeze", email, "--reason", "chargeback")
   expect(await newest(id)).toEqual(["account.frozen", undefined, here])
