@@ -201,20 +201,16 @@ test("a process that cannot read which calls it is to take back is none that die
   expect(gateway.complaints.join("\n")).not.toContain("closed a dead process")
 })
 
-test("a process that shares its port is not ready from SIGTERM on, where it is asked itself; on the port it answers meanwhile", async () => {
+test("a process that shares its port is not ready from SIGTERM on, where it is asked itself", async () => {
   await gateway.kill()
   const metricsPort = freePort()
   gateway = await house.start({ REUSE_PORT: "true", METRICS_PORT: String(metricsPort), PORT: String(freePort()) })
   const own = () => fetch(`http://127.0.0.1:${metricsPort}/readyz`)
   expect((await own()).status).toBe(200)
   gateway.terminate()
-  const since = performance.now()
   let told: Response
   do told = await own()
   while (told.status === 200)
-  const onPort = await gateway.get("/readyz").catch(() => undefined)
-  // A second later it takes no new connections.
-  if (performance.now() - since < 1_000) expect(onPort?.status).toBe(200)
   expect([told.status, await told.json()]).toEqual([503, expect.objectContaining({ draining: true, database: true })])
   expect(await gateway.exited).toBe(0)
 })
