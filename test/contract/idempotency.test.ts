@@ -260,7 +260,7 @@ test("a replay needs no money", async () => {
 })
 
 test("sent twenty times at one moment, a call is made once", async () => {
-  const model = await gateway.model({ format: "chat", script: "output=5&ttft=200" })
+  const model = await gateway.model({ format: "chat", script: "output=5&ttft=2000" })
   const name = newName()
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask(gateway, key, "chat", model, {}, named(name))))
   const statuses = Map.groupBy(answers, ({ status }) => status)

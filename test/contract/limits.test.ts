@@ -146,7 +146,7 @@ describe(covers("limit.tpm", "5.tokens", "12.16"), () => {
     await expectFailure(await call(short, model, { max_tokens: 4 }), 429, "rate_limit.tpm_exceeded")
     expect((await call(short, model, { max_tokens: 3 })).status).toBe(200)
 
-    const onChat = await gateway.model({ format: "chat", script: "ttft=500" })
+    const onChat = await gateway.model({ format: "chat", script: "ttft=1500" })
     const left = async (more: object) => {
       const by = await key({ tokens_per_minute: 10_000 })
       const running = chat(by, onChat, more)

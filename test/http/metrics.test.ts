@@ -144,7 +144,7 @@ test("refused calls are counted by the code of their error", async () => {
 })
 
 test("a call under way shows in flight and in its model's slots, and is gone when it has ended", async () => {
-  const model = await gateway.model({ format: "chat", max_concurrency: 1, script: "ttft=400&output=3" })
+  const model = await gateway.model({ format: "chat", max_concurrency: 1, script: "ttft=1500&output=3" })
   const running = ask(model)
   const waiting = ask(model)
   for (let tries = 0; (await value("loket_slots", { of: model, state: "waiting" })) !== 1; tries++) {
