@@ -129,7 +129,7 @@ test.each(formats)(
     const person = await gateway.person(10_000)
     const { key } = await gateway.key(person)
     const terms = { output_micro: 100_000, max_output_tokens: 1_000_000, max_concurrency: 1_000 }
-    const model = await gateway.model({ format, script: "output=200&ttft=400", ...terms })
+    const model = await gateway.model({ format, script: "output=200&ttft=1500", ...terms })
     gateway.simulator.reset()
     const answers = await Promise.all(
       Array.from({ length: 8 }, (_, n) => ask(key, format, model, n % 2 === 0, 1_000_000)),
