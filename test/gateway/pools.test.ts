@@ -347,7 +347,7 @@ test("one that hangs costs its call, and after three the others go elsewhere", a
 
 describe("limits", () => {
   test("a member is asked for no more at once than it takes, and another one takes the rest", async () => {
-    const model = await inOrder(at("a", { max_concurrency: 3, model: "m?ttft=80" }), at("b", { model: "m?ttft=80" }))
+    const model = await inOrder(at("a", { max_concurrency: 3, model: "m?ttft=300" }), at("b", { model: "m?ttft=300" }))
     const answers = await Promise.all(Array.from({ length: 12 }, () => chat(model)))
     expect(answers.map(({ status }) => status)).toEqual(Array(12).fill(200))
     expect([a.most, a.asked.length, b.asked.length]).toEqual([3, 3, 9])
@@ -463,7 +463,7 @@ describe.if(onPostgres)("two processes on one database", () => {
     await converse(other, own, model, 100)
     expect(asked()).toEqual(counts.map((count) => count / 2))
 
-    const slow = "m?ttft=60"
+    const slow = "m?ttft=300"
     const bounded = await one.model({
       format: "chat",
       upstreams: [at("a", { priority: 1, max_concurrency: 5, model: slow }), at("b", { model: slow })],
