@@ -5,6 +5,7 @@
  */
 import { createHmac, createHash } from "node:crypto"
 import { nanoid } from "nanoid"
+import { type Clock, systemClock, type Timer } from "../../actors/kernel/clock.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import {
@@ -36,6 +37,7 @@ export interface ChangesOptions {
   readonly failed: (error: unknown) => void
   /** Milliseconds. */
   readonly now?: () => number
+  readonly wait?: Clock["wait"]
 }
 
 const KEPT_MS = 5 * 60_000
@@ -62,14 +64,22 @@ interface Kept {
 export class Changes {
   readonly #parts: ChangesOptions
   readonly #now: () => number
+  readonly #wait: Clock["wait"]
   readonly #underWay = new Map<string, Attempt>()
   /** Stored responses, the oldest first. */
   readonly #replays = new Map<string, Kept>()
   #keptSize = 0
+  #sweep: Timer | undefined
 
   constructor(parts: ChangesOptions) {
     this.#parts = parts
     this.#now = parts.now ?? Date.now
+    this.#wait = parts.wait ?? systemClock.wait
+  }
+
+  /** Characters of the stored responses, with the overhead of each. */
+  get keptSize(): number {
+    return this.#keptSize
   }
 
   /** The outcome of `work`, or the earlier one of a duplicate. Without the header, `work` simply runs. */
@@ -151,12 +161,24 @@ export class Changes {
     const untilMs = this.#now() + KEPT_MS
     this.#replays.set(name, { accountId, fingerprint, text, status: done.status, untilMs })
     this.#keptSize += size
+    this.#sweepLater(KEPT_MS)
     const ofAccount = [...this.#replays].filter(([, kept]) => kept.accountId === accountId)
     for (const [oldest, kept] of ofAccount.slice(0, -MAX_OF_ONE_ACCOUNT)) this.#forget(oldest, kept)
     for (const [oldest, kept] of this.#replays) {
       if (this.#keptSize <= MOST_KEPT && kept.untilMs > this.#now()) break
       this.#forget(oldest, kept)
     }
+  }
+
+  /** What nobody asks for again goes in its time too, because it may hold an API key. */
+  #sweepLater(delayMs: number): void {
+    this.#sweep ??= this.#wait(delayMs, () => {
+      this.#sweep = undefined
+      const now = this.#now()
+      for (const [name, kept] of this.#replays) if (kept.untilMs <= now) this.#forget(name, kept)
+      const [oldest] = this.#replays.values()
+      if (oldest !== undefined) this.#sweepLater(Math.min(KEPT_MS, oldest.untilMs - now))
+    })
   }
 
   #forget(name: string, { text }: Kept): void {

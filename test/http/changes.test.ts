@@ -1,6 +1,7 @@
 /** Changes that carry an `Idempotency-Key`: one effect each, whoever sends them how often, and whoever dies in between. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nanoid } from "nanoid"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Keys } from "../../src/accounts/keys.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { Changes, type Outcome } from "../../src/http/changes.ts"
@@ -311,5 +312,32 @@ describe("bounds", () => {
     expect(codeOf(await once("large", { id: "y", text: "x".repeat(64 * 1024) }))).toBe("done")
     expect(codeOf(await once("large"))).toBe("idempotency.finished")
     expect(carriedOut).toBe(22)
+  })
+
+  test("an answer is gone after five minutes also where nobody comes back: it may hold an API key", async () => {
+    const person = await world.signUp()
+    const clock = new VirtualClock()
+    const changes = new Changes({
+      store: idempotencyKeyStore(world.db),
+      processId: "proc_z",
+      failed() {},
+      now: () => clock.now(),
+      wait: (delayMs, run) => clock.wait(delayMs, run),
+    })
+    const once = (key: string) => {
+      const request = new Request("http://loket/x", { method: "POST", headers: { "idempotency-key": key } })
+      const sent = { accountId: person.id, request, body: new Uint8Array() }
+      return changes.once(sent, async () => ({ answer: { key: "of-somebody" }, status: 200 }))
+    }
+    await once("first")
+    const ofOne = changes.keptSize
+    clock.advance(60_000)
+    await once("second")
+    expect([ofOne > 0, changes.keptSize]).toEqual([true, 2 * ofOne])
+    clock.advance(4 * 60_000)
+    expect(changes.keptSize).toBe(ofOne)
+    clock.advance(60_000)
+    expect(changes.keptSize).toBe(0)
+    expect(clock.runNext()).toBeFalse()
   })
 })
