@@ -5,7 +5,7 @@
  */
 import { createHmac, createHash } from "node:crypto"
 import { nanoid } from "nanoid"
-import { type Clock, systemClock, type Timer } from "../../actors/kernel/clock.ts"
+import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import {
@@ -37,7 +37,7 @@ export interface ChangesOptions {
   readonly failed: (error: unknown) => void
   /** Milliseconds. */
   readonly now?: () => number
-  readonly wait?: Clock["wait"]
+  readonly clock?: Pick<Clock, "wait">
 }
 
 const KEPT_MS = 5 * 60_000
@@ -64,17 +64,17 @@ interface Kept {
 export class Changes {
   readonly #parts: ChangesOptions
   readonly #now: () => number
-  readonly #wait: Clock["wait"]
+  readonly #clock: Pick<Clock, "wait">
   readonly #underWay = new Map<string, Attempt>()
   /** Stored responses, the oldest first. */
   readonly #replays = new Map<string, Kept>()
   #keptSize = 0
-  #sweep: Timer | undefined
+  #sweepIsDue = false
 
   constructor(parts: ChangesOptions) {
     this.#parts = parts
     this.#now = parts.now ?? Date.now
-    this.#wait = parts.wait ?? systemClock.wait
+    this.#clock = parts.clock ?? systemClock
   }
 
   /** Characters of the stored responses, with the overhead of each. */
@@ -172,8 +172,10 @@ export class Changes {
 
   /** What nobody asks for again goes in its time too, because it may hold an API key. */
   #sweepLater(delayMs: number): void {
-    this.#sweep ??= this.#wait(delayMs, () => {
-      this.#sweep = undefined
+    if (this.#sweepIsDue) return
+    this.#sweepIsDue = true
+    this.#clock.wait(delayMs, () => {
+      this.#sweepIsDue = false
       const now = this.#now()
       for (const [name, kept] of this.#replays) if (kept.untilMs <= now) this.#forget(name, kept)
       const [oldest] = this.#replays.values()

@@ -322,7 +322,7 @@ describe("bounds", () => {
       processId: "proc_z",
       failed() {},
       now: () => clock.now(),
-      wait: (delayMs, run) => clock.wait(delayMs, run),
+      clock,
     })
     const once = (key: string) => {
       const request = new Request("http://loket/x", { method: "POST", headers: { "idempotency-key": key } })
