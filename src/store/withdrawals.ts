@@ -7,7 +7,7 @@
  * Its name says which installation's calls it has: another database, on which somebody starts with the same directory, knows
  * nothing of them. Taking back is idempotent, so any process of the installation may read and delete it.
  */
-import { mkdir, open, readdir, readFile, rename, unlink } from "node:fs/promises"
+import { access, constants, mkdir, open, readdir, readFile, rename, unlink } from "node:fs/promises"
 import { join } from "node:path"
 import { nanoid } from "nanoid"
 import type { Settlement } from "../../actors/ledger.ts"
@@ -51,7 +51,9 @@ export class WithdrawalFiles implements Withdrawals {
 
   async kept(): Promise<readonly Settlement[]> {
     const all: Settlement[] = []
-    for (const name of (await this.#names()).filter((file) => this.#isOurs(file)).sort()) {
+    const names = await this.#names()
+    await this.#tryPlace()
+    for (const name of names.filter((file) => this.#isOurs(file)).sort()) {
       const file = join(this.#directory, name)
       // Another process may take it back meanwhile.
       const content = await readFile(file, "utf8").catch(ifGone)
@@ -116,6 +118,16 @@ export class WithdrawalFiles implements Withdrawals {
       this.#files.delete(file)
       // One that stays is taken back once more at the next start, which changes nothing.
       await unlink(file).catch(() => {})
+    }
+  }
+
+  /** A place where nothing can be kept is told at the start, and not first when the database is away. */
+  async #tryPlace(): Promise<void> {
+    try {
+      await mkdir(this.#directory, { recursive: true, mode: 0o700 })
+      await access(this.#directory, constants.W_OK)
+    } catch (error) {
+      this.#log.error("withdrawals not kept", { directory: this.#directory, error: String(error) })
     }
   }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Settlement } from "../../actors/ledger.ts"
@@ -141,6 +141,17 @@ test("a file that is not what was written is told, and left alone", async () => 
   expect(await there.open().kept()).toEqual([withdrawn("a")])
   expect(there.complaints).toEqual([expect.stringContaining("0-torn.json")])
   expect(there.files()).toHaveLength(3)
+})
+
+test("a place that takes nothing is told at the start, before any call needs it", async () => {
+  using there = place()
+  const path = join(there.directory, "data", "withdrawals")
+  mkdirSync(join(there.directory, "data"))
+  // A file system whose files nobody can make, root neither.
+  expect(await there.open("/proc/withdrawals").kept()).toEqual([])
+  expect(there.complaints).toEqual([expect.stringMatching(/"error","event":"withdrawals not kept".*ENOENT/)])
+  expect(await there.open(path).kept()).toEqual([])
+  expect(there.complaints).toHaveLength(1)
 })
 
 test("a disk that takes nothing is told with the calls, and nobody waits for it", async () => {
