@@ -35,6 +35,7 @@ console.log(text)
         "Pada messages, SDK membatasi jawaban model yang tidak dikenalnya menjadi 4.096 token; atur `maxOutputTokens`.",
         'Objek (`Output.object`): `supportsStructuredOutputs: true` untuk openai-compatible, `providerOptions: { anthropic: { structuredOutputMode: "outputFormat" } }` untuk model yang tidak dikenal penyedia anthropic. Model dengan penyedia berformat messages hanya melayaninya pada messages.',
         'Kesalahan dengan status (`APICallError`) hanya menyebut nama statusnya, misalnya `Bad Request`: alasannya ada di `error.responseBody`, kodenya di `error.responseHeaders["x-error-code"]`.',
+        "Loop alat juga sudah dicoba dengan `ai` 4, 5, dan 6. Pada responses, `@ai-sdk/openai` sebelum versi 3 melewatkan `response.failed`: stream yang gagal berakhir dengan alasan `unknown`, tanpa kesalahan. Dengan versi itu pakailah `openai.chat()`.",
       ],
       en: [
         "The address ends in `/v1` for all three formats, messages among them.",
@@ -43,6 +44,7 @@ console.log(text)
         "On messages the SDK limits the answer to 4,096 tokens for models that it does not know; set `maxOutputTokens`.",
         'Objects (`Output.object`): `supportsStructuredOutputs: true` for openai-compatible, `providerOptions: { anthropic: { structuredOutputMode: "outputFormat" } }` for models that the anthropic provider does not know. Models with a backend of the messages format serve them on messages only.',
         'An error with a status (`APICallError`) says the name of its status alone, such as `Bad Request`: why is in `error.responseBody`, the code in `error.responseHeaders["x-error-code"]`.',
+        "Loops of tools were tried with `ai` 4, 5 and 6 too. On responses `@ai-sdk/openai` before version 3 passes over `response.failed`: a stream that failed ends with the reason `unknown`, and no error. With these take `openai.chat()`.",
       ],
     },
   },
