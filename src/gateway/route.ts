@@ -29,10 +29,14 @@ export interface RoutedCall extends LoopedCall {
 export async function route(call: RoutedCall, chain: FallbackChain): Promise<End> {
   const { clock } = call.ports
   call.markers.push(...chain.markers)
-  let end = await askModel(call, chain.first)
-  let startedAt = clock.monotonic()
-  while (end.kind === "failed" && !end.committed && call.isClientWaiting) {
-    const status = rerouteStatus(end.fault)
+  const ask = async (candidate: Candidate) => {
+    const startedAt = clock.monotonic()
+    const end = await askModel(call, candidate)
+    return { end, durationMs: Math.round(clock.monotonic() - startedAt) }
+  }
+  let asked = await ask(chain.first)
+  while (call.isClientWaiting) {
+    const status = reroutedFor(asked.end)
     const other = status && (await chain.next())
     if (status === undefined || other === undefined) break
     const { admission } = call
@@ -41,23 +45,25 @@ export async function route(call: RoutedCall, chain: FallbackChain): Promise<End
     const admitted = await call.admit(other)
     if (admitted instanceof Failure) {
       // The client is told when the next model has no free slot, but not when it is too expensive.
-      if (admitted.code === "gateway.capacity") end = noCapacityEnd(admitted)
+      if (admitted.code === "gateway.capacity") asked = { ...asked, end: noCapacityEnd(admitted) }
       continue
     }
-    const durationMs = Math.round(clock.monotonic() - startedAt)
     call.markers.push({
       offer: admission.offer,
       member: admission.seat.member.id,
       status,
       attempts: call.attempts,
-      durationMs,
+      durationMs: asked.durationMs,
     })
-    startedAt = clock.monotonic()
     call.attempts = 1
-    end = await askModel(call, other)
+    asked = await ask(other)
   }
-  return end
+  return asked.end
 }
+
+/** Undefined where no other model may answer. */
+const reroutedFor = (end: End): Marker["status"] | undefined =>
+  end.kind === "failed" && !end.committed ? rerouteStatus(end.fault) : undefined
 
 /** One model: a member of its pool alone, or with the gateway's own tools in between, and then another member. */
 function askModel(call: RoutedCall, { offer, members }: Candidate): Promise<End> {

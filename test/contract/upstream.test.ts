@@ -296,6 +296,23 @@ describe.concurrent.each(formats)("%s", (format) => {
       expect(await finals.json()).toMatchObject({ data: [] })
     })
 
+    test("a marker says how long its model took", async () => {
+      const spare = await gateway.model({ format, script: "ttft=600" })
+      const second = await gateway.model({ format, script: "head=300&fault=error-event&error=rate-limited" })
+      const throttled = "head=500&fault=error-event&error=rate-limited"
+      const first = await made(format, throttled, { stream: true }, { fallback: [second, spare] })
+      await first.response.text()
+      const durations = async (model: string) => {
+        const rows = await gateway.dashboard(person, `/usage?status=fallback_429&model=${model}`)
+        return ((await rows.json()) as { data: { duration_ms: number }[] }).data.map(({ duration_ms: ms }) => ms)
+      }
+      const { duration_ms: whole } = await gateway.usage(person, requestId(first.response))
+      const [[ofFirst = 0], [ofSecond = 0]] = await Promise.all([durations(first.model), durations(second)])
+      expect(ofFirst).toBeGreaterThanOrEqual(490)
+      expect(ofSecond).toBeGreaterThanOrEqual(290)
+      expect(ofFirst + ofSecond).toBeLessThanOrEqual(Number(whole) - 590)
+    })
+
     test("a prompt over the window of the first model goes to one that it fits", async () => {
       const spare = await gateway.model({ format })
       const first = await made(format, "", {}, { context_window: 1, fallback: [spare] })
