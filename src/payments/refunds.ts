@@ -230,7 +230,18 @@ export class Refunds {
       refund.id,
       outcome.kind === "paid-out" ? { reference: outcome.reference } : { problem: outcome.why.slice(0, 200) },
     )
+    if (outcome.kind === "paid-out") await this.#bookSecond(topUp, refund, outcome.reference)
     changed(refund.accountId)
+  }
+
+  /** What a person had ended by the time at which the provider paid it out went out a second time, as its notification will say too. */
+  async #bookSecond(topUp: TopUp, { id, balanceMicro, feesMicro, reason }: Refund, reference: string): Promise<void> {
+    const now = await this.#parts.store.find(id)
+    if (now?.status === "paid_out" && now.payout === "provider") return
+    const amountRp = (balanceMicro + feesMicro) / MICRO_PER_RUPIAH
+    const told = { reference, refundId: id, kind: "provider_refund", amountRp, reason } as const
+    const of = { topUpId: topUp.id, reference: topUp.id, amountRp }
+    await this.reverse(topUp, { kind: "reversed", ...of, backRp: undefined, reversals: [told] })
   }
 
   async #unpayable({

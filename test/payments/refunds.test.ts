@@ -21,7 +21,7 @@ let target: TestDatabase
 let books: Books
 let serial = 0
 /** What the provider says to a refund that it is asked for. */
-let answer: () => ProviderRefunded | Failure
+let answer: () => ProviderRefunded | Failure | Promise<ProviderRefunded>
 const asked: string[] = []
 const recalled: string[] = []
 const heard: string[] = []
@@ -251,6 +251,36 @@ describe("an operator's refund", () => {
     })
     expect(await refunds().reverse(of.topUp, told)).toBe(false)
     expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("that a person paid out while the provider was asked, and did so too, went back twice", async () => {
+    const of = await paid()
+    answer = () => new Failure("dependency.upstream_unavailable")
+    const made = await refunds().make(terms(of, 20_000n, { byProvider: true }), act())
+    if (made instanceof Failure) throw new Error("not made")
+    await target.sql`update refunds set created_at = now() - interval '4 days', next_attempt_at = now() where id = ${made.id}`
+    const answered = Promise.withResolvers<ProviderRefunded>()
+    const begun = Promise.withResolvers<void>()
+    answer = () => {
+      begun.resolve()
+      return answered.promise
+    }
+    const polled = refunds().poll()
+    await begun.promise
+    const byHand = { to: "paid_out", reference: "bank 1", reason: "no answer" } as const
+    expect(await refunds().change(made.id, byHand, act())).toMatchObject({ status: "paid_out", payout: "by_hand" })
+    answered.resolve({ kind: "paid-out", reference: "out_late" })
+    await polled
+    expect(await state(of.accountId)).toEqual({ posted: 60_000, leased: 0, claim: 0 })
+    // As its notification says, which comes besides.
+    const told = takenBack(of.topUpId, [["out_late", 20_000n]], {
+      backRp: 20_000n,
+      kind: "provider_refund",
+      refundId: made.id,
+    })
+    expect(await refunds().reverse(of.topUp, told)).toBe(false)
+    expect(await state(of.accountId)).toEqual({ posted: 60_000, leased: 0, claim: 0 })
     await agree()
   })
 
