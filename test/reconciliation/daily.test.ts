@@ -74,6 +74,10 @@ test("a freeze is in the audit log: by Loket itself, why, and with the differenc
     },
   ])
   expect(Object.keys(figures).length).toBeGreaterThan(1)
+  // Its owner reads that no operator did it.
+  expect([...(await world.sql`select actor from account_events where action = 'account.frozen'`)]).toEqual([
+    { actor: "gateway" },
+  ])
 })
 
 const days = async () => {

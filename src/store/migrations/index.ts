@@ -95,6 +95,7 @@ import claims from "./0121_claims.sql" with { type: "text" }
 import renewedCodes from "./0122_renewed_codes.sql" with { type: "text" }
 import endedSessions from "./0123_ended_sessions.sql" with { type: "text" }
 import restOfReversals from "./0124_rest_of_reversals.sql" with { type: "text" }
+import freezesByLoket from "./0125_freezes_by_loket.sql" with { type: "text" }
 
 export interface Migration {
   readonly name: string
@@ -206,4 +207,5 @@ export const migrations: readonly Migration[] = [
   { name: "0122_renewed_codes.sql", sql: renewedCodes },
   { name: "0123_ended_sessions.sql", sql: endedSessions },
   { name: "0124_rest_of_reversals.sql", sql: restOfReversals },
+  { name: "0125_freezes_by_loket.sql", sql: freezesByLoket },
 ]
