@@ -101,6 +101,8 @@ test("each time that something is sent it has a limit of its own, beside that of
   expect(limits.map((limit) => limit?.aborted)).toEqual([true, true, true, true])
   await send("http://loket/export", {}, { isFile: true })
   expect(limits.at(-1)).toBeUndefined()
+  await post("{}", "http://loket/account/export")
+  expect(limits.at(-1)).toBeUndefined()
 })
 
 test("questions, and signing in and up, carry none and are sent once", async () => {
