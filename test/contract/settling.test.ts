@@ -4,7 +4,7 @@ import { largestMicro } from "../../actors/money/micro.ts"
 import { hasOwnDatabase } from "../gateway/binary.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { type FaultProxy, openFaultProxy } from "../store/fault-proxy.ts"
-import { ask, callsOf, costIn, ending, eventually, formats, Reading, requestId, rowsOf } from "./calling.ts"
+import { ask, callsOf, content, costIn, ending, eventually, formats, Reading, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
@@ -233,7 +233,7 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
   test.each(formats)(
     "on %s the terminal event waits for a database that is away, and heartbeats go on",
     async (format) => {
-      const model = await slow.model({ format, script: "output=4&pace=40&input=10" })
+      const model = await slow.model({ format, script: "output=4&pace=300&input=10" })
       const reading = new Reading(await ask(slow, paying, format, model, { stream: true }))
       await reading.until(/\n\n/)
       gone()
@@ -242,7 +242,8 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
         () => callsOf(slow, model)[0]?.outcome,
         (end) => end === "finished",
       )
-      const soFar = await reading.until(/: heartbeat\n/)
+      // After the last word of four.
+      const soFar = await reading.until(new RegExp(`(?:${content[format].source}[^]*?){4}: heartbeat\\n`, "m"))
       expect(soFar).not.toMatch(ending[format])
       await back()
       const text = await reading.rest()
@@ -263,7 +264,7 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
     "on %s a stream whose settlement is late ends well, and is charged nothing",
     async (format) => {
       const before = await slow.balance(payer)
-      const model = await slow.model({ format, script: "output=4&pace=40&input=10" })
+      const model = await slow.model({ format, script: "output=4&pace=300&input=10" })
       const reading = new Reading(await ask(slow, paying, format, model, { stream: true }))
       await reading.until(/\n\n/)
       gone()
@@ -288,7 +289,7 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
     "on %s an answer whose settlement is late is 503, nothing deducted",
     async (format) => {
       const before = await slow.balance(payer)
-      const model = await slow.model({ format, script: "ttft=120&input=10" })
+      const model = await slow.model({ format, script: "ttft=1000&input=10" })
       const response = ask(slow, paying, format, model)
       await eventually(
         "the backend is called",
