@@ -35,16 +35,16 @@ export async function route(call: RoutedCall, chain: FallbackChain): Promise<End
     return { end, durationMs: Math.round(clock.monotonic() - startedAt) }
   }
   let asked = await ask(chain.first)
-  while (call.isClientWaiting) {
-    const status = reroutedFor(asked.end)
-    const other = status && (await chain.next())
-    if (status === undefined || other === undefined) break
+  let status = reroutedFor(asked.end)
+  while (status !== undefined && call.isClientWaiting) {
+    const other = await chain.next()
+    if (other === undefined) break
     const { admission } = call
     // A call holds once: what the first model took is given back before the next one is admitted.
     admission.release()
     const admitted = await call.admit(other)
     if (admitted instanceof Failure) {
-      // The client is told when the next model has no free slot, but not when it is too expensive.
+      // It is passed over. In the end the client is told that a model had no free slot, but not that one was too expensive.
       if (admitted.code === "gateway.capacity") asked = { ...asked, end: noCapacityEnd(admitted) }
       continue
     }
@@ -57,6 +57,7 @@ export async function route(call: RoutedCall, chain: FallbackChain): Promise<End
     })
     call.attempts = 1
     asked = await ask(other)
+    status = reroutedFor(asked.end)
   }
   return asked.end
 }

@@ -261,6 +261,26 @@ describe(covers("12.15", "events.capacity"), () => {
       { model, status: "upstream_error", error_code: "gateway.capacity", charge_micro: 0n },
     ])
   })
+
+  test.concurrent.each(formats)(
+    "on %s a model of the chain without room is passed over for the next",
+    async (format) => {
+      const [full, free] = [
+        await gateway.model({ format, script: SILENT, max_concurrency: 1 }),
+        await gateway.model({ format }),
+      ]
+      await occupy(full, format)
+      const model = await gateway.model({ format, script: "fault=status&status=429", fallback: [full, free] })
+      const response = await ask(gateway, key, format, model, { stream: true })
+      expect(response.status).toBe(200)
+      expect(await response.text()).toContain(`"model":"${free}"`)
+      expect(callsOf(gateway, full)).toHaveLength(1)
+      expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+        { model: free, status: "ok" },
+        { model, status: "fallback_429", charge_micro: 0n },
+      ])
+    },
+  )
 })
 
 describe(covers("5.no-leak", "3.once"), () => {
