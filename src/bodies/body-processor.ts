@@ -240,8 +240,9 @@ const UNTRANSLATABLE_FOR_INVOKE = paths(
   "output_config.task_budget messages.output_config messages.clear_at tools.allowed_callers",
 )
 
-/** Only the messages format has the one, only chat and responses have the other. */
-const [SAMPLING, VERBOSITY] = [paths("top_k"), paths("verbosity")]
+/** Whatever the client's format: chat and responses have no `top_k`, all others no `verbosity`. */
+const SAMPLING = paths("top_k")
+const VERBOSITY = paths("verbosity")
 
 /** The paths of fields in a request that its backend does not get. */
 function untranslatableFields(request: ModelRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {

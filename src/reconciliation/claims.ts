@@ -284,7 +284,7 @@ export const claims: readonly Claim[] = [
       select u.account_id, u.request_id, u.part, u.key_id, k.account_id as of_key
       from ${rows} u join api_keys k on k.id = u.key_id where k.account_id <> u.account_id`,
   ),
-  // The price is wrong, not the account of whoever called: none is frozen. A clock may be off by an hour, and one set back behind a model's first price sells by that, as new as it was.
+  // The price is wrong, not the account of whoever called: none is frozen. A clock may be off by an hour, and a gateway whose clock is set back goes on selling at a model's first price.
   ofEach(
     "usage",
     "a price had begun when a call was opened at it",

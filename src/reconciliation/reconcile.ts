@@ -54,7 +54,7 @@ interface Reconciliation {
 export async function reconcile(parts: ReconcileParts, id: bigint, options: ReconcileOptions): Promise<Reconciliation> {
   const { found, since } = await books(parts, options)
   const findings = [...found, await comparePayments(parts.payments, options.signal)]
-  const reasons = new Map(findings.flatMap((found) => found.accounts.map((account) => [account, found])))
+  const reasons = new Map(findings.flatMap((finding) => finding.accounts.map((account) => [account, finding])))
   for (const [account, { claim, shown }] of reasons) {
     const figures = shown.find(({ accountId }) => accountId === account)?.figures
     await parts.freeze(account, `reconciliation ${id}: it does not hold that ${claim}`, { claim, ...figures })

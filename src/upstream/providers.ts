@@ -73,9 +73,7 @@ export const wrongSecrets = (providers: readonly Provider[], variables: Environm
       const wrong = names.filter((name) =>
         NOT_SENT.test(variables(name)?.replaceAll(/^[\t\n\r ]+|[\t\n\r ]+$/g, "") ?? ""),
       )
-      return wrong.map(
-        (name) => `${name} has a character that no key has, such as a line end, or a dash of a text program`,
-      )
+      return wrong.map((name) => `${name} has a character that no key has, such as a line end or a typographic dash`)
     }),
   )
 

@@ -46,7 +46,7 @@ function useActionName(): (action: string) => string {
   return (action) => Object.entries(actions).find(([known]) => known === action)?.[1] ?? action
 }
 
-/** Who has no address is the command line, or Loket itself where its books do not agree. */
+/** Without an operator it was the command line, or Loket itself, whose reconciliation found that books do not agree. */
 const useWho = () => {
   const text = useAuditText()
   return ({ operator, request_id: request }: Entry) =>
