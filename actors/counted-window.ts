@@ -36,7 +36,7 @@ export type CountNews =
       readonly counted: Counted | undefined
       readonly done: (wait: Wait | undefined) => void
     }
-  | { readonly type: "told"; readonly told: readonly SharedBucket[]; readonly counted: Counted | undefined }
+  | { readonly type: "added"; readonly added: readonly SharedBucket[]; readonly counted: Counted | undefined }
 
 /** A window's name at the counter, and how what it says comes back as a command. */
 export interface Counter {
@@ -131,8 +131,8 @@ export class CountedWindow {
         return news.done(this.#onTaken(news.amount, news.counted, nowMs))
       case "looked":
         return news.done(this.#onLooked(news.amount, news.counted, nowMs))
-      case "told":
-        return this.#onSharedCount(news.told, news.counted, nowMs)
+      case "added":
+        return this.#onSharedCount(news.added, news.counted, nowMs)
       default:
         return unreachable(news)
     }
@@ -145,11 +145,11 @@ export class CountedWindow {
     const { counts } = counter
     if (this.#epoch !== counts.epoch) this.#oweAll(counts, nowMs)
     const oldest = Math.floor(counts.timeOf(nowMs) / 1_000) - WINDOW_S
-    const told = [...this.#unreported.values()].filter(({ second, by }) => second >= oldest && by !== 0)
+    const added = [...this.#unreported.values()].filter(({ second, by }) => second >= oldest && by !== 0)
     this.#unreported.clear()
-    if (told.length === 0) return
+    if (added.length === 0) return
     this.#isTelling = true
-    counts.add(counter.window, told, (counted) => counter.self({ type: "told", told, counted }))
+    counts.add(counter.window, added, (counted) => counter.self({ type: "added", added, counted }))
   }
 
   /** Whether what `view` says is as it is now. */
@@ -159,8 +159,8 @@ export class CountedWindow {
 
   view(nowMs: number): WindowView {
     const { limit } = this.#own
-    const told = this.#own.view(nowMs)
-    const own = told.resetS > WINDOW_S ? { ...told, resetS: WINDOW_S } : told
+    const full = this.#own.view(nowMs)
+    const own = full.resetS > WINDOW_S ? { ...full, resetS: WINDOW_S } : full
     const seen = this.#seenAt(nowMs)
     const isExact = this.#exact !== undefined
     if (!isExact && seen === undefined) return own

@@ -198,7 +198,7 @@ export interface WindowCounts {
   /** The same, and counts nothing. */
   look(window: string, asked: Amount, answered: CountAnswered): void
   /** Corrects the count, whatever the limit is. */
-  add(window: string, told: readonly SharedBucket[], answered: CountAnswered): void
+  add(window: string, added: readonly SharedBucket[], answered: CountAnswered): void
   /** In the counter's clock, milliseconds. */
   timeOf(atMs: number): number
 }

@@ -25,7 +25,7 @@ interface Change {
 }
 
 /** A mail is read; who uses more models than this sees the others in the dashboard. */
-const MAX_TOLD = 30
+const MAX_LISTED = 30
 
 /** `data` is what `src/store/announcements.ts` puts into the mail. Undefined for a kind that is no announcement. */
 export function announcementMail(
@@ -38,9 +38,9 @@ export function announcementMail(
   const [first] = changes
   const said = first && text.kinds[kind]?.(changes.length, first, written(language, String(data["time_zone"])))
   if (said === undefined) return undefined
-  const told = changes.slice(0, MAX_TOLD).map((change) => said.item(change))
-  const more = changes.length - MAX_TOLD
-  const items = [...told, ...(more > 0 ? [text.more(more)] : [])].map((item) => `- ${item}`).join("\n\n")
+  const listed = changes.slice(0, MAX_LISTED).map((change) => said.item(change))
+  const more = changes.length - MAX_LISTED
+  const items = [...listed, ...(more > 0 ? [text.more(more)] : [])].map((item) => `- ${item}`).join("\n\n")
   return { subject: said.subject, text: `${text.hello},\n\n${said.intro}\n\n${items}\n\n${said.end}\n` }
 }
 

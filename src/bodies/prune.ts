@@ -60,13 +60,13 @@ export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
     if (pruned["tools"] !== body["tools"]) pruned["tools"] = names
   }
   // Numbers whose text was kept (json.ts) go to no other thread.
-  const told = { ...request, body: JSON.parse(JSON.stringify(pruned)) as JsonObject }
-  if (webSearch === undefined) return told
+  const sent = { ...request, body: JSON.parse(JSON.stringify(pruned)) as JsonObject }
+  if (webSearch === undefined) return sent
   const { allowed, blocked } = webSearch.domains
   if (size([allowed ?? null, blocked].flat()) > LONGEST_FIELD)
     return new Failure("request.invalid_request", { message: "The lists of domains are too long." })
   const sources = [...webSearch.clientSources].filter((source) => source.length <= LONGEST_TEXT).slice(0, MAX_SOURCES)
-  return { ...told, webSearch: { ...webSearch, clientSources: new Set(sources) } }
+  return { ...sent, webSearch: { ...webSearch, clientSources: new Set(sources) } }
 }
 
 /** Only this many documents are measured; of the others the counts are enough. */

@@ -117,9 +117,9 @@ class ToolLoop {
 
   /** The model's own exchange, of which a turn is withheld what only the whole answer can say. */
   #exchange(onRead: (turn: () => Turn) => void): Exchange {
-    const { blocksTold } = this.#answer
+    const { blocksSent } = this.#answer
     const exchange = this.#asking
-    const reading = { blocksTold, clientSources: this.#loop.webSearch.clientSources }
+    const reading = { blocksSent, clientSources: this.#loop.webSearch.clientSources }
     const { backend, path, minAnswerTokens } = exchange
     return {
       backend,

@@ -151,9 +151,9 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
         return account instanceof Failure ? undefined : liveBalance(account)
       }
       const tellBalance = async () => {
-        const told = await balance()
-        if (told === undefined) stream.end()
-        else stream.send("balance", told)
+        const current = await balance()
+        if (current === undefined) stream.end()
+        else stream.send("balance", current)
       }
       const look = async () => {
         stream.comment("alive")

@@ -17,7 +17,7 @@ import {
   type PaymentProvider,
   type ProviderRefund,
   sameSignature,
-  type ToldReversal,
+  type ReportedReversal,
 } from "./provider.ts"
 
 export interface MidtransTerms {
@@ -184,7 +184,7 @@ function judge(now: Static<typeof Status>, orderId: string, noticeAmount: string
 }
 
 /** Statuses of an order of which something went back. Each status is of the order, and so of its latest reversal. */
-const BACK: ReadonlyMap<string, { readonly kind: ToldReversal["kind"]; readonly whole: boolean }> = new Map([
+const BACK: ReadonlyMap<string, { readonly kind: ReportedReversal["kind"]; readonly whole: boolean }> = new Map([
   ["refund", { kind: "provider_refund", whole: true }],
   ["partial_refund", { kind: "provider_refund", whole: false }],
   ["chargeback", { kind: "chargeback", whole: true }],
@@ -197,7 +197,7 @@ const BACK: ReadonlyMap<string, { readonly kind: ToldReversal["kind"]; readonly 
  */
 function reversalsOf(
   now: Static<typeof Status>,
-  { kind, whole }: { readonly kind: ToldReversal["kind"]; readonly whole: boolean },
+  { kind, whole }: { readonly kind: ReportedReversal["kind"]; readonly whole: boolean },
 ) {
   const listed = (now.refunds ?? []).map(({ refund_chargeback_id: id, refund_amount, refund_key, reason }) => ({
     reference: String(id),
@@ -206,16 +206,16 @@ function reversalsOf(
     reason: reason ?? "",
     kind,
   }))
-  const told = now.refund_amount === undefined ? undefined : rupiah(now.refund_amount)
+  const total = now.refund_amount === undefined ? undefined : rupiah(now.refund_amount)
   const sum = listed.reduce((all, { amountRp }) => all + (amountRp ?? 0n), 0n)
   const gross = rupiah(now.gross_amount) ?? 0n
   // Of a whole chargeback nothing is left, whatever sum is told beside it: that may be of the refunds before it, or of its own part.
   const backRp =
     whole && kind === "chargeback"
-      ? largest(gross, told ?? 0n, sum)
-      : (told ?? (sum > 0n ? sum : whole ? gross : undefined))
-  if (backRp === undefined || (told === undefined && now.refund_amount !== undefined)) return undefined
-  const reversals: ToldReversal[] = listed.flatMap((each) =>
+      ? largest(gross, total ?? 0n, sum)
+      : (total ?? (sum > 0n ? sum : whole ? gross : undefined))
+  if (backRp === undefined || (total === undefined && now.refund_amount !== undefined)) return undefined
+  const reversals: ReportedReversal[] = listed.flatMap((each) =>
     each.amountRp === undefined ? [] : { ...each, amountRp: each.amountRp },
   )
   if (reversals.length < listed.length) return undefined

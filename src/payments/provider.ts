@@ -68,7 +68,7 @@ export type PaymentNotice =
       readonly amountRp: bigint
       /** All that went back so far; undefined where the provider tells of each reversal alone. */
       readonly backRp: bigint | undefined
-      readonly reversals: readonly ToldReversal[]
+      readonly reversals: readonly ReportedReversal[]
     }
   /** Money came, but the notification does not match what the provider has: another order, amount or currency. */
   | { readonly kind: "mismatched"; readonly topUpId: string; readonly reference: string; readonly paid: string }
@@ -80,7 +80,7 @@ export type PaymentNotice =
     }
 
 /** One reversal, as the provider tells it. */
-export interface ToldReversal {
+export interface ReportedReversal {
   /** The provider's name for it. */
   readonly reference: string
   /** The refund's id, where the gateway asked for it. */
@@ -145,14 +145,14 @@ export function simulatedProvider({ secret }: { readonly secret: string | undefi
             'Expected {"top_up_id": string, "status": "paid", "amount_rp": integer}, or of "refund" and "chargeback" also "back_rp": integer and "reversal_id": string.',
         })
       }
-      const told: SimulatedNotification = parsed
-      const payment = { topUpId: told.top_up_id, reference: told.top_up_id, amountRp: BigInt(told.amount_rp) }
-      if (told.status === "paid") return { kind: "paid", ...payment }
-      const reversal: ToldReversal = {
-        reference: told.reversal_id,
+      const sent: SimulatedNotification = parsed
+      const payment = { topUpId: sent.top_up_id, reference: sent.top_up_id, amountRp: BigInt(sent.amount_rp) }
+      if (sent.status === "paid") return { kind: "paid", ...payment }
+      const reversal: ReportedReversal = {
+        reference: sent.reversal_id,
         refundId: undefined,
-        kind: told.status === "refund" ? "provider_refund" : "chargeback",
-        amountRp: BigInt(told.back_rp),
+        kind: sent.status === "refund" ? "provider_refund" : "chargeback",
+        amountRp: BigInt(sent.back_rp),
         reason: "",
       }
       return { kind: "reversed", ...payment, backRp: undefined, reversals: [reversal] }

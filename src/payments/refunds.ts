@@ -10,7 +10,7 @@ import type { Act } from "../store/operator/audit.ts"
 import { type PaymentProblem, UNANSWERED_DAYS } from "../store/payment-problems.ts"
 import type { Booked, MadeRefund, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
 import type { TopUp } from "../store/top-ups.ts"
-import type { PaymentNotice, PaymentProvider, ToldReversal } from "./provider.ts"
+import type { PaymentNotice, PaymentProvider, ReportedReversal } from "./provider.ts"
 
 export interface RefundsParts {
   readonly store: RefundStore
@@ -94,25 +94,26 @@ export class Refunds {
 
   /** Books what the provider took back of a top-up, whose payment has been credited. True when some of it was new. */
   async reverse(topUp: TopUp, notice: Reversed): Promise<boolean> {
-    const others: ToldReversal[] = []
+    const others: ReportedReversal[] = []
     let ours = 0n
-    for (const told of notice.reversals) {
-      if (await this.#isOurs(topUp, told)) ours += told.amountRp
-      else others.push(told)
+    for (const reversal of notice.reversals) {
+      if (await this.#isOurs(topUp, reversal)) ours += reversal.amountRp
+      else others.push(reversal)
     }
-    for (const told of others) if (told.isRest === true) ours += await this.#oursIn(topUp, told, notice.reversals)
+    for (const reversal of others)
+      if (reversal.isRest === true) ours += await this.#oursIn(topUp, reversal, notice.reversals)
     const upToMicro = notice.backRp === undefined ? undefined : micro((notice.backRp - ours) * MICRO_PER_RUPIAH)
     let isNew = false
-    for (const told of others) {
+    for (const each of others) {
       const reversal = {
         id: `ref_${nanoid()}`,
         accountId: topUp.accountId,
         topUpId: topUp.id,
-        kind: told.kind,
-        amountMicro: micro(told.amountRp * MICRO_PER_RUPIAH),
-        reason: told.reason.replaceAll("\u0000", "").slice(0, 200),
+        kind: each.kind,
+        amountMicro: micro(each.amountRp * MICRO_PER_RUPIAH),
+        reason: each.reason.replaceAll("\u0000", "").slice(0, 200),
         provider: topUp.provider,
-        reference: told.reference,
+        reference: each.reference,
         upToMicro,
       }
       const booked = await this.#freed(topUp.accountId, (mayClaim) =>
@@ -140,7 +141,7 @@ export class Refunds {
   }
 
   /** What is booked at the provider under a refund of ours, and moves no money a second time. */
-  async #isOurs(topUp: TopUp, { refundId, reference }: ToldReversal): Promise<boolean> {
+  async #isOurs(topUp: TopUp, { refundId, reference }: ReportedReversal): Promise<boolean> {
     const { store, changed } = this.#parts
     const refund = refundId !== undefined && isRefundId(refundId) ? await store.find(refundId) : undefined
     if (refund?.topUpId !== topUp.id) return false
@@ -187,7 +188,7 @@ export class Refunds {
    * What refunds of ours are in a rest without names: those that the provider has paid out and does not list. Of a refund also those
    * that it was asked for and has not answered about: they are likelier to be it than another of the same top-up.
    */
-  async #oursIn(topUp: TopUp, rest: ToldReversal, all: readonly ToldReversal[]): Promise<bigint> {
+  async #oursIn(topUp: TopUp, rest: ReportedReversal, all: readonly ReportedReversal[]): Promise<bigint> {
     const listed = new Set(all.map(({ refundId }) => refundId))
     const refunds = await this.#parts.store.list({ topUpId: topUp.id }, OF_A_TOP_UP)
     const back = refunds
@@ -239,9 +240,9 @@ export class Refunds {
     const now = await this.#parts.store.find(id)
     if (now?.status === "paid_out" && now.payout === "provider") return
     const amountRp = (balanceMicro + feesMicro) / MICRO_PER_RUPIAH
-    const told = { reference, refundId: id, kind: "provider_refund", amountRp, reason } as const
+    const reversal = { reference, refundId: id, kind: "provider_refund", amountRp, reason } as const
     const of = { topUpId: topUp.id, reference: topUp.id, amountRp }
-    await this.reverse(topUp, { kind: "reversed", ...of, backRp: undefined, reversals: [told] })
+    await this.reverse(topUp, { kind: "reversed", ...of, backRp: undefined, reversals: [reversal] })
   }
 
   async #unpayable({

@@ -114,8 +114,8 @@ export class RedisCounts implements WindowCounts {
   look(window: string, { amount, limit }: Amount, answered: CountAnswered): void {
     this.#send("look", window, [String(amount), String(limit)], answered)
   }
-  add(window: string, told: readonly SharedBucket[], answered: CountAnswered): void {
-    const buckets = told.flatMap(({ second, ms, by }) => [String(second), String(ms), String(by)])
+  add(window: string, added: readonly SharedBucket[], answered: CountAnswered): void {
+    const buckets = added.flatMap(({ second, ms, by }) => [String(second), String(ms), String(by)])
     this.#send("add", window, buckets, answered)
   }
 

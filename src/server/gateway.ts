@@ -66,7 +66,7 @@ export async function openGateway(
   options: ServerOptions,
   store: Store,
   catalogue: LiveCatalogue,
-  told: Pick<GatewayParts, "admitted" | "finished" | "refused" | "alerted" | "tracing" | "history">,
+  listeners: Pick<GatewayParts, "admitted" | "finished" | "refused" | "alerted" | "tracing" | "history">,
 ): Promise<OpenGateway> {
   const { config, log, backends, fatal } = options
   const { database, process } = store
@@ -133,7 +133,7 @@ export async function openGateway(
         : searx({ baseUrl: config.SEARCH_URL, failed: (status) => log.warn("web search failed", { status }) }),
     limits: { ...limitsOf(config), ...options.limits },
     log,
-    ...told,
+    ...listeners,
     crashed: (requestId, error) => log.error("call crashed", { request_id: requestId, error: stackOf(error) }),
   })
   const withdrawn = await gateway.recover()

@@ -280,7 +280,7 @@ const tellings: Record<UsageReport, (count: number) => Json> = {
   huge: () => 1e18,
 }
 
-export const told = (count: number, report: UsageReport): Json => tellings[report](count)
+export const reported = (count: number, report: UsageReport): Json => tellings[report](count)
 
 /** A usage object under its key, or none, or null. */
 export const usageField = (report: UsageReport, usage: () => JsonObject): { usage?: JsonObject | null } => {

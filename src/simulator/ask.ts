@@ -102,10 +102,10 @@ export interface DemandedTool {
 export const demandedTool = ({ tools, tool_choice: choice }: JsonObject): DemandedTool | undefined => {
   const { type, name, function: chosen } = objectOf(choice) ?? {}
   const isAny = choice === "required" || type === "any"
-  const wanted = name ?? objectOf(chosen)?.["name"]
-  if (!isAny && wanted === undefined) return undefined
+  const demanded = name ?? objectOf(chosen)?.["name"]
+  if (!isAny && demanded === undefined) return undefined
   const offered = objects(tools).map((tool) => objectOf(tool["function"]) ?? tool)
-  const tool = offered.find((one) => typeof one["name"] === "string" && (isAny || one["name"] === wanted))
+  const tool = offered.find((one) => typeof one["name"] === "string" && (isAny || one["name"] === demanded))
   if (typeof tool?.["name"] !== "string") return undefined
   return { name: tool["name"], schema: objectOf(tool["parameters"] ?? tool["input_schema"]) ?? {} }
 }

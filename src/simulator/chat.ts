@@ -3,7 +3,7 @@
  * chunks, a chunk with the finish reason, the usage chunk when it was asked for (`usage` is null on all others), `[DONE]`.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import { type Answer, type ToolCall, whole, told, usageField } from "./answer.ts"
+import { type Answer, type ToolCall, whole, reported, usageField } from "./answer.ts"
 import {
   type Ask,
   blocksOf,
@@ -55,9 +55,9 @@ const finishReason = (answer: Answer): string => {
 const usageOf = ({ usage, searches }: Answer): JsonObject => {
   const prompt = usage.input + usage.cached + usage.written
   return {
-    prompt_tokens: told(prompt, usage.report),
-    completion_tokens: told(usage.output, usage.report),
-    total_tokens: told(prompt + usage.output, usage.report),
+    prompt_tokens: reported(prompt, usage.report),
+    completion_tokens: reported(usage.output, usage.report),
+    total_tokens: reported(prompt + usage.output, usage.report),
     prompt_tokens_details: {
       cached_tokens: usage.cached,
       ...(usage.written > 0 ? { cache_write_tokens: usage.written } : {}),
@@ -70,7 +70,7 @@ const usageOf = ({ usage, searches }: Answer): JsonObject => {
       rejected_prediction_tokens: 0,
     },
     // As an aggregator of vendors has it.
-    ...(searches > 0 ? { server_tool_use: { web_search_requests: told(searches, usage.report) } } : {}),
+    ...(searches > 0 ? { server_tool_use: { web_search_requests: reported(searches, usage.report) } } : {}),
   }
 }
 
@@ -194,9 +194,9 @@ const finishOf = (answer: Answer): string => (answer.cut ? "length" : "stop")
 const completionUsage = ({ usage }: Answer): JsonObject => {
   const prompt = usage.input + usage.cached + usage.written
   return {
-    prompt_tokens: told(prompt, usage.report),
-    completion_tokens: told(usage.output, usage.report),
-    total_tokens: told(prompt + usage.output, usage.report),
+    prompt_tokens: reported(prompt, usage.report),
+    completion_tokens: reported(usage.output, usage.report),
+    total_tokens: reported(prompt + usage.output, usage.report),
     prompt_tokens_details: {
       cached_tokens: usage.cached,
       ...(usage.written > 0 && { cache_write_tokens: usage.written }),

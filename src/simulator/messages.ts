@@ -4,7 +4,7 @@
  * an `event:` line; a ping follows message_start.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import { type Answer, type Deltas, whole, told, usageField } from "./answer.ts"
+import { type Answer, type Deltas, whole, reported, usageField } from "./answer.ts"
 import {
   type Ask,
   blocksOf,
@@ -60,11 +60,11 @@ const stopReason = (answer: Answer): string => {
 
 /** `input_tokens` leaves out what a cache had a part in. */
 const usageOf = ({ usage, searches }: Answer, output: number): JsonObject => ({
-  input_tokens: told(usage.input, usage.report),
+  input_tokens: reported(usage.input, usage.report),
   cache_creation_input_tokens: usage.written,
   cache_read_input_tokens: usage.cached,
-  output_tokens: told(output, usage.report),
-  ...(searches > 0 ? { server_tool_use: { web_search_requests: told(searches, usage.report) } } : {}),
+  output_tokens: reported(output, usage.report),
+  ...(searches > 0 ? { server_tool_use: { web_search_requests: reported(searches, usage.report) } } : {}),
 })
 
 /** A search, and what it found. */

@@ -3,7 +3,7 @@
  * through its parts and deltas to done, then completed or incomplete; `sequence_number` rises by one per event.
  */
 import type { Json, JsonObject } from "../language/json.ts"
-import { type Answer, type ToolCall, whole, told } from "./answer.ts"
+import { type Answer, type ToolCall, whole, reported } from "./answer.ts"
 import { type Ask, blocksOf, countTokens, numberOf, objectOf, objects, readEnd, textOf } from "./ask.ts"
 import {
   type AnswerStream,
@@ -55,14 +55,14 @@ const toolNames = (tools: readonly JsonObject[], ...types: readonly Json[]): str
 const usageOf = ({ usage }: Answer): JsonObject => {
   const input = usage.input + usage.cached + usage.written
   return {
-    input_tokens: told(input, usage.report),
+    input_tokens: reported(input, usage.report),
     input_tokens_details: {
       cached_tokens: usage.cached,
       ...(usage.written > 0 ? { cache_write_tokens: usage.written } : {}),
     },
-    output_tokens: told(usage.output, usage.report),
+    output_tokens: reported(usage.output, usage.report),
     output_tokens_details: { reasoning_tokens: usage.reasoning },
-    total_tokens: told(input + usage.output, usage.report),
+    total_tokens: reported(input + usage.output, usage.report),
   }
 }
 
@@ -75,7 +75,7 @@ interface ResponseDetail {
 
 const response = (answer: Answer, status: Status, output: Json[], { ask, error }: ResponseDetail = {}): JsonObject => {
   const over = status === "completed" || status === "incomplete"
-  const untold = answer.usage.report === "none" || answer.usage.report === "null"
+  const isUnreported = answer.usage.report === "none" || answer.usage.report === "null"
   return {
     id: `resp_${answer.serial}`,
     object: "response",
@@ -100,7 +100,7 @@ const response = (answer: Answer, status: Status, output: Json[], { ask, error }
     tools: [],
     top_p: 1,
     truncation: "disabled",
-    ...(over && answer.usage.report === "none" ? {} : { usage: over && !untold ? usageOf(answer) : null }),
+    ...(over && answer.usage.report === "none" ? {} : { usage: over && !isUnreported ? usageOf(answer) : null }),
     user: null,
     ...ask?.repeated,
   }

@@ -123,7 +123,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
   async sent(id) {
     await database.run(
       (sql) => sql`
-        with told as (delete from account_mails where id = ${id} and token_hash is null)
+        with notified as (delete from account_mails where id = ${id} and token_hash is null)
         update account_mails set next_try_at = null where id = ${id} and token_hash is not null`,
       once,
     )
@@ -188,7 +188,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
           delete from account_networks where account_id in (select id from used)
         ), others as (
           ${deadLinks(sql, linkKinds, tokenHash)}
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "password-reset", sql`select account_id from account_mails join used on used.id = account_id and token_hash = ${tokenHash} and used_by is null`)}
         ), revoked as (
           update api_keys set revoked_at = now()
@@ -215,7 +215,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
             update accounts a set email = u.email, email_unproved = false from used u where a.id = u.id
           ), others as (
             ${deadLinks(sql, linkKinds, tokenHash)} and (kind = 'prove' or exists (select from used where kind = 'change'))
-          ), told as (
+          ), notified as (
             insert into account_mails (account_id, kind, email, expires_at)
             select id, 'email-changed', before, ${minutesFromNow(sql, "email-changed")} from used
             where kind = 'change' and lower(before) <> lower(email)

@@ -119,18 +119,18 @@ async function findBudgetsOf(database: Database, sendsMail: boolean, after: stri
         ), room as materialized (
           -- Once for each account, of which thousands of children may have risen together.
           select account_id from (select distinct account_id from risen) a where ${hasRoom(sql, sql`a.account_id`)}
-        ), told as (
+        ), notified as (
           select s.*, jsonb_build_object('key_id', s.key_id, 'key_name', s.name, 'period', s.period, 'percent', s.reached,
             'spent_micro', s.spent_micro, 'limit_micro', s.limit_micro) as data
           from risen s where (account_id in (select account_id from room)) is true
         ), written as (
           insert into outbox (account_id, channel, kind, expires_at, data)
           select account_id, 'webhook', 'budget.reached', now() + lasts, data
-            from told, ${expiries(sql)} where by_webhook and channel = 'webhook'
+            from notified, ${expiries(sql)} where by_webhook and channel = 'webhook'
           union all
           -- One mail for all keys of one look.
           select account_id, 'mail', 'budget.reached', now() + lasts, jsonb_build_object('keys', jsonb_agg(data order by name, key_id))
-            from told, ${expiries(sql)} where by_mail and channel = 'mail' group by account_id, lasts
+            from notified, ${expiries(sql)} where by_mail and channel = 'mail' group by account_id, lasts
         )
         select max(id) as last from watched`,
     { ...again, attemptMs: 4_000 },
@@ -226,7 +226,7 @@ export const spendingAlertStore = ({
           select *, case when spent > ceiling then 'ceiling' else 'usual' end as why,
             case when spent > ceiling then ceiling else floor(most)::bigint end as threshold
           from weighed where spent > ceiling or spent > most
-        ), told as (
+        ), notified as (
           insert into spending_alerts as s (owner_id, account_id, key_id, why, spent_micro, threshold_micro)
           select owner_id, account_id, key_id, why, spent, threshold from over order by owner_id
           on conflict (owner_id) do update set last_at = now(),
@@ -239,7 +239,7 @@ export const spendingAlertStore = ({
         ), news as materialized (
           select o.account_id, o.email_unproved, jsonb_build_object('key_id', o.key_id, 'key_name', o.name, 'why', o.why,
             'spent_micro', o.spent, 'threshold_micro', o.threshold) as data
-          from over o join told t on t.owner_id = o.owner_id and t.is_new
+          from over o join notified t on t.owner_id = o.owner_id and t.is_new
         ), room as (
           select * from news where ${hasRoom(sql, sql`account_id`)}
         ), posted as (

@@ -112,7 +112,7 @@ export const announcementStore = (database: Database): AnnouncementStore => ({
           select 'msg_' || replace(gen_random_uuid()::text, '-', '') as id, account_id, kind,
             jsonb_agg(change order by abs(difference) desc, change->>'model') as changes
           from changes group by account_id, kind
-        ), told as (
+        ), notified as (
           insert into announced_accounts (announcement_id, account_id, mail_id)
           select c.id, c.account_id, m.id from changes c join mails m using (account_id, kind)
         ), written as (
@@ -157,7 +157,7 @@ export const announcementStore = (database: Database): AnnouncementStore => ({
             outcome = case when l.waits and l.changes is null then 'failed' else o.outcome end,
             problem = case when l.waits and l.changes is null then 'withdrawn' else o.problem end
           from left_over l where o.id = l.id
-        ), told as (
+        ), notified as (
           insert into outbox (account_id, channel, kind, expires_at, data)
           select g.account_id, 'mail', case g.kind when 'price' then 'price.retracted' else 'model.restored' end,
             now() + ${MAIL_LASTS}::interval, jsonb_build_object('time_zone', a.time_zone, 'changes', jsonb_agg(

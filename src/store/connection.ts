@@ -225,9 +225,9 @@ async function prepareSession(sql: Sql, options: PrepareOptions): Promise<Server
       if (error instanceof postgres.PostgresError) return []
       throw error
     })
-  const [, [told], [who]] = await Promise.all([limited, state, identity])
-  if (told === undefined) throw new Error("the server did not say what it is")
-  return { ...told, identity: who }
+  const [, [found], [who]] = await Promise.all([limited, state, identity])
+  if (found === undefined) throw new Error("the server did not say what it is")
+  return { ...found, identity: who }
 }
 
 /**

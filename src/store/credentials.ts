@@ -70,7 +70,7 @@ export const credentialStore = (database: Database): CredentialStore => ({
           delete from account_networks where account_id in (select id from changed) and network <> ${network}
         ), links as (
           delete from account_mails where account_id in (select id from changed) and kind in ('reset', 'change')
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "password-changed", sql`select a.id from accounts a join changed on changed.id = a.id and a.password_hash = ${from}`)}
         )
         select end_sessions_1(id) from changed`,
@@ -105,8 +105,8 @@ export const withLastFactor = (sql: Sql, except: string) => sql`
   )`
 
 /** Part of a `with`, after `removed` and `last`: what the owner is told, which is another thing of the last factor. */
-export const toldOfRemoval = (sql: Sql, kind: TellKind) => sql`
-  told as (
+export const notifyOfRemoval = (sql: Sql, kind: TellKind) => sql`
+  notified as (
     ${tellOwners(
       sql,
       sql`case when exists (select from last) then 'factor-off' else ${kind} end`,

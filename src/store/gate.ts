@@ -155,13 +155,13 @@ const ANSWER_MS = 2_000
 
 export class Blockers {
   readonly #servers: Servers
-  readonly #told: (blocker: Blocker) => void
-  readonly #toldAt = new Map<number, number>()
+  readonly #onBlocker: (blocker: Blocker) => void
+  readonly #reportedAt = new Map<number, number>()
   #looking = false
 
-  constructor(servers: Servers, told: (blocker: Blocker) => void) {
+  constructor(servers: Servers, onBlocker: (blocker: Blocker) => void) {
     this.#servers = servers
-    this.#told = told
+    this.#onBlocker = onBlocker
   }
 
   /** Looks what the session waits for, if its statement takes long. Disposed of when it has ended. */
@@ -193,11 +193,11 @@ export class Blockers {
       )
       const now = performance.now()
       for (const blocker of found) {
-        if (now - (this.#toldAt.get(blocker.pid) ?? -Infinity) < TELL_AGAIN_MS) continue
-        this.#toldAt.set(blocker.pid, now)
-        this.#told(blocker)
+        if (now - (this.#reportedAt.get(blocker.pid) ?? -Infinity) < TELL_AGAIN_MS) continue
+        this.#reportedAt.set(blocker.pid, now)
+        this.#onBlocker(blocker)
       }
-      for (const [pid, at] of this.#toldAt) if (now - at > 10 * TELL_AGAIN_MS) this.#toldAt.delete(pid)
+      for (const [pid, at] of this.#reportedAt) if (now - at > 10 * TELL_AGAIN_MS) this.#reportedAt.delete(pid)
     } catch {
       // The statement itself says what is wrong.
     } finally {

@@ -118,9 +118,9 @@ export function hostName(address: string): string {
 
 /** What libpq's users write to reach the server that takes writes; that is what is looked for in any case. */
 function onlyPrimaries(parameters: URLSearchParams): void {
-  const wanted = parameters.get("target_session_attrs") ?? "any"
-  if (!["any", "primary", "read-write"].includes(wanted))
-    throw new WrongHosts(`target_session_attrs is ${wanted}; a gateway writes, so leave it out`)
+  const attributes = parameters.get("target_session_attrs") ?? "any"
+  if (!["any", "primary", "read-write"].includes(attributes))
+    throw new WrongHosts(`target_session_attrs is ${attributes}; a gateway writes, so leave it out`)
   parameters.delete("target_session_attrs")
 }
 

@@ -91,12 +91,12 @@ export const idempotencyKeyStore = (database: Database, mostKept = MAX_KEPT): Id
   return {
     find,
 
-    async claim(wanted) {
-      const { scope, keyHash, accountId, fingerprint, claim, processId } = wanted
+    async claim(request) {
+      const { scope, keyHash, accountId, fingerprint, claim, processId } = request
       const [row] = await database.run(
         (sql) => sql<{ room: boolean; claimed: boolean }[]>`
           with room as materialized (
-            select exists (select from idempotency_keys where ${named(sql, wanted)}) or (
+            select exists (select from idempotency_keys where ${named(sql, request)}) or (
               select count(*) from (select from idempotency_keys where scope = ${scope} limit ${mostKept}) kept
             ) < ${mostKept} as is_there
           ), claimed as (
@@ -120,7 +120,7 @@ export const idempotencyKeyStore = (database: Database, mostKept = MAX_KEPT): Id
         once,
       )
       if (row?.claimed === true) return { kind: "claimed" }
-      return row?.room === false ? { kind: "too many" } : await find(wanted)
+      return row?.room === false ? { kind: "too many" } : await find(request)
     },
 
     async finish(claim, made) {

@@ -154,7 +154,7 @@ export const memberStore = (database: Database): MemberStore => ({
       (sql) => sql<{ outcome: AcceptRefusal | "done"; joined: string | null }[]>`
         with accepted as materialized (
           select outcome, joined from accept_invitation(${tokenHash}, ${personId}, ${MAX_MEMBERSHIPS}::integer)
-        ), told as (
+        ), notified as (
           ${tellOwners(
             sql,
             "member-joined",
@@ -186,7 +186,7 @@ export const memberStore = (database: Database): MemberStore => ({
         ), uninvited as (
           delete from invitations where account_id = ${accountId} and invited_by in (select member_id from changed)
             and ${role !== "owner"}
-        ), told as (
+        ), notified as (
           ${tellOwners(
             sql,
             "member-raised",

@@ -42,12 +42,12 @@ const INDEX_LOCK = "hashtextextended('loket:index', 0)"
  * Applies what is missing, in order, and returns the names of what it applied. Throws `SchemaMismatch`,
  * `DatabaseUnavailable`, or the `PostgresError` of a migration that Postgres refused.
  */
-export async function migrate(url: string | Servers, wanted: readonly Migration[] = migrations): Promise<string[]> {
+export async function migrate(url: string | Servers, expected: readonly Migration[] = migrations): Promise<string[]> {
   // An index that is made concurrently waits for whoever is at work, and for the other processes that migrate.
   const db = openDatabase({ url, connections: 1, maxAttemptMs: MIGRATION_MS, lockWaitMs: 0 })
   let isRead = false
   try {
-    const { pending, foreign } = await db.run((sql) => schemaState(sql, wanted), REACHED)
+    const { pending, foreign } = await db.run((sql) => schemaState(sql, expected), REACHED)
     isRead = true
     // A role that may not change the schema need not, where nothing is to be changed.
     if (pending.length === 0 && foreign.length === 0) return []
@@ -59,13 +59,13 @@ export async function migrate(url: string | Servers, wanted: readonly Migration[
       REACHED,
     )
     const done: string[] = []
-    for (const migration of wanted) {
+    for (const migration of expected) {
       const before = await applied(db)
-      check(before, wanted)
+      check(before, expected)
       if (before.has(migration.name)) continue
       if (await apply(db, migration)) done.push(migration.name)
     }
-    check(await applied(db), wanted)
+    check(await applied(db), expected)
     return done
   } catch (error) {
     if (!(error instanceof postgres.PostgresError) || error.code !== INSUFFICIENT_PRIVILEGE) throw error
@@ -101,17 +101,17 @@ export function refusalOf({ foreign, edited }: Pick<SchemaState, "foreign" | "ed
   return `the schema is of another version (${foreign.join(", ")}): run that version, or a newer one`
 }
 
-export async function schemaState(sql: Sql, wanted: readonly Migration[] = migrations): Promise<SchemaState> {
+export async function schemaState(sql: Sql, expected: readonly Migration[] = migrations): Promise<SchemaState> {
   const [found] = await sql<{ there: boolean }[]>`select to_regclass('schema_migrations') is not null as there`
   const rows =
     found?.there === true
       ? await sql<{ name: string; sha256: string }[]>`select name, sha256 from schema_migrations order by name`
       : []
-  const known = checksums(wanted)
+  const known = checksums(expected)
   const there = new Set(rows.map(({ name }) => name))
   const foreign = rows.filter((row) => known.get(row.name)?.includes(row.sha256) !== true).map(({ name }) => name)
   return {
-    pending: wanted.filter(({ name }) => !there.has(name)),
+    pending: expected.filter(({ name }) => !there.has(name)),
     foreign,
     edited: foreign.every((name) => known.has(name)) ? foreign : [],
   }
@@ -216,8 +216,8 @@ async function applied(db: Database): Promise<Map<string, string>> {
   return new Map(rows.map((row) => [row.name, row.sha256]))
 }
 
-function check(before: ReadonlyMap<string, string>, wanted: readonly Migration[]): void {
-  const known = checksums(wanted)
+function check(before: ReadonlyMap<string, string>, expected: readonly Migration[]): void {
+  const known = checksums(expected)
   for (const [name, sum] of before) {
     const ours = known.get(name)
     if (ours === undefined)
@@ -226,7 +226,7 @@ function check(before: ReadonlyMap<string, string>, wanted: readonly Migration[]
   }
 }
 
-const checksums = (wanted: readonly Migration[]): ReadonlyMap<string, readonly string[]> =>
-  new Map(wanted.map(({ name, sql, formerly = [] }) => [name, [sha256(sql), ...formerly]]))
+const checksums = (expected: readonly Migration[]): ReadonlyMap<string, readonly string[]> =>
+  new Map(expected.map(({ name, sql, formerly = [] }) => [name, [sha256(sql), ...formerly]]))
 
 const sha256 = (text: string): string => new Bun.CryptoHasher("sha256").update(text).digest("hex")

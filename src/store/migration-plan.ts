@@ -37,7 +37,7 @@ const MADE_US = 35
 export async function planMigrations(
   pending: readonly Migration[],
   rows: TableRows,
-  wanted: readonly Migration[] = migrations,
+  expected: readonly Migration[] = migrations,
 ): Promise<MigrationPlan[]> {
   const rehearsal = await openEmbedded({ dataDir: "memory" })
   try {
@@ -46,7 +46,7 @@ export async function planMigrations(
       await sql.unsafe("set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off")
       const isPending = new Set(pending.map(({ name }) => name))
       const plans: MigrationPlan[] = []
-      for (const migration of wanted) {
+      for (const migration of expected) {
         const steps = await rehearse(sql, migration, true)
         if (isPending.has(migration.name)) plans.push(planOf(migration, steps, rows))
       }

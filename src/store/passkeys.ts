@@ -3,7 +3,7 @@
  * answer counts once, in whatever process it arrives. Statements whose second sending would answer otherwise are not sent again.
  */
 import { tellOwners } from "./account-settings.ts"
-import { hasFactor, toldOfRemoval, withLastFactor } from "./credentials.ts"
+import { hasFactor, notifyOfRemoval, withLastFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
 
 export interface Passkey {
@@ -148,7 +148,7 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
           update sessions set factor_at = now() where account_id in (select account_id from added) and id = ${sessionId}
         ), ended as (
           delete from sessions where account_id in (select id from first) and id <> ${sessionId}
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "passkey-added", sql`select account_id from added`)}
         )
         select exists (select from first) as is_first, exists (select from codes) as codes_count from added`,
@@ -177,7 +177,7 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
             and not exists (select from second_factors where account_id = ${accountId} and confirmed_at is not null)
         ), ${withLastFactor(sql, sessionId)}, ended as (
           delete from sessions where account_id in (select account_id from last) and id <> ${sessionId}
-        ), ${toldOfRemoval(sql, "passkey-removed")}
+        ), ${notifyOfRemoval(sql, "passkey-removed")}
         select from removed`,
     )
     return rows.length > 0

@@ -74,7 +74,7 @@ export const insertProblems = (
   kinds: ReturnType<Sql>,
 ) => sql`
   insert into payment_problems (provider, kind, reference, top_up_id, paid, over_micro, up_to_micro)
-  select ${provider}, kind, ${told(reference)}, ${topUpId ?? null}, ${told(paid)}, over_micro, up_to_micro from (${kinds}) found
+  select ${provider}, kind, ${clipped(reference)}, ${topUpId ?? null}, ${clipped(paid)}, over_micro, up_to_micro from (${kinds}) found
   on conflict (provider, kind, reference, paid) do update set last_seen_at = now()
   returning kind, last_seen_at = first_seen_at as is_new`
 
@@ -83,7 +83,7 @@ export const isLeftToOperator = (
   sql: Sql,
   { provider, reference }: Pick<PaymentProblem, "provider" | "reference">,
 ) => sql`
-  exists (select from payment_problems where provider = ${provider} and kind = 'over_refunded' and reference = ${told(reference)})`
+  exists (select from payment_problems where provider = ${provider} and kind = 'over_refunded' and reference = ${clipped(reference)})`
 
 /** How long a provider that does not say whether it has paid is believed to say so yet, in days: until then a person might pay it a second time. */
 export const UNANSWERED_DAYS = 3
@@ -95,4 +95,4 @@ export const isUnanswered = (sql: Sql) => sql`
   )) <= now() - make_interval(days => ${UNANSWERED_DAYS})`
 
 /** As a provider said it, in the length and the characters that a text column takes. */
-const told = (text: string): string => text.replaceAll("\u0000", "").slice(0, 200)
+const clipped = (text: string): string => text.replaceAll("\u0000", "").slice(0, 200)

@@ -100,10 +100,10 @@ export const tableRights = (sql: Sql) => sql<TableRights[]>`
 /** The tables with which a role that runs a gateway may not do what it has to. */
 export const deniedOf = (tables: readonly TableRights[]): readonly string[] =>
   tables
-    .filter(({ name, rights }) => wantedRights(name).some((right) => !rights.includes(right)))
+    .filter(({ name, rights }) => neededRights(name).some((right) => !rights.includes(right)))
     .map(({ name }) => name)
 
-const wantedRights = (table: string): readonly string[] => {
+const neededRights = (table: string): readonly string[] => {
   if (READ_TABLES.some((name) => name === table)) return ["select"]
   if (FINAL_TABLES.some((name) => name === table)) return ["select", "insert"]
   if (table === "usage") return ["select", "insert", "update"]

@@ -172,7 +172,7 @@ export const runStore = (database: Database): RunStore => ({
           where id = ${runId} and account_id = ${accountId} and ends_at > ${new Date(nowMs)}
           returning id, ends_at
         )
-        select pg_notify('loket', concat_ws(' ', 'ended run', id, (extract(epoch from ends_at) * 1000)::bigint)) as told from ended`,
+        select pg_notify('loket', concat_ws(' ', 'ended run', id, (extract(epoch from ends_at) * 1000)::bigint)) as notified from ended`,
       once,
     )
     return await this.find(accountId, runId)

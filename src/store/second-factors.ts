@@ -4,7 +4,7 @@
  * not sent again: its answer would be another one.
  */
 import { tellOwners } from "./account-settings.ts"
-import { hasFactor, isKnownNetwork, toldOfRemoval, withLastFactor } from "./credentials.ts"
+import { hasFactor, isKnownNetwork, notifyOfRemoval, withLastFactor } from "./credentials.ts"
 import type { Database } from "./database.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
@@ -122,7 +122,7 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           where account_id in (select account_id from confirmed) and id = ${sessionId}
         ), ended as (
           delete from sessions where account_id in (select account_id from confirmed) and id <> ${sessionId}
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "factor-on", sql`select account_id from confirmed`)}
         )
         select from confirmed`,
@@ -144,7 +144,7 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
       (sql) => sql`
         with used as (
           delete from recovery_codes where account_id = ${accountId} and code_hash = ${codeHash} returning account_id
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "code-used", sql`select account_id from used`)}
         )
         select from used`,
@@ -159,7 +159,7 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           select a.id as account_id from accounts a where a.id = ${accountId} and ${hasFactor(sql)} for update
         ), renewed as materialized (
           select remove_recovery_codes_1(account_id) as account_id from kept
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "codes-renewed", sql`select account_id from renewed`)}
         )
         insert into recovery_codes (account_id, code_hash)
@@ -176,7 +176,7 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           select account_id from removed where not exists (select from passkeys where account_id = ${accountId})
         ), ${withLastFactor(sql, except)}, ended as (
           delete from sessions where account_id in (select account_id from removed) and id <> ${except}
-        ), ${toldOfRemoval(sql, "app-removed")}
+        ), ${notifyOfRemoval(sql, "app-removed")}
         select from removed`,
     )
     return rows.length > 0
@@ -197,7 +197,7 @@ export const secondFactorStore = (database: Database): SecondFactorStore => ({
           delete from sign_in_steps where account_id = ${accountId}
         ), ended as (
           delete from sessions where account_id in (select account_id from removed)
-        ), told as (
+        ), notified as (
           ${tellOwners(sql, "factor-off", sql`select account_id from removed`)}
         ), logged as (
           insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)

@@ -62,7 +62,7 @@ export class Servers {
   #primary: Primary | undefined
   /** The last one that was found. */
   #chosen: Primary | undefined
-  #toldOfTwo = false
+  #reportedTwo = false
   /** The first that was accepted; another one has other accounts, or the same ones without what is leased here. */
   #system: string | undefined
   #asking: Promise<Primary> | undefined
@@ -233,15 +233,15 @@ export class Servers {
       identity?.system === first?.identity?.system && identity?.startedAt === first?.identity?.startedAt
     const apart = first?.identity === undefined ? others : others.filter((other) => !isFirst(other))
     if (apart.length === 0) {
-      this.#toldOfTwo = false
+      this.#reportedTwo = false
       return first
     }
     const names = [first, ...apart].map((each) => hostName(each?.address ?? "")).join(" and ")
     const why = `${names} both take writes: stop one of them`
     const kept = primaries.find(({ address }) => address === this.#chosen?.address)
     if (kept === undefined) throw new ServerRefused(why)
-    if (!this.#toldOfTwo) this.#log?.error("two primaries", { error: why, kept: hostName(kept.address) })
-    this.#toldOfTwo = true
+    if (!this.#reportedTwo) this.#log?.error("two primaries", { error: why, kept: hostName(kept.address) })
+    this.#reportedTwo = true
     return kept
   }
 

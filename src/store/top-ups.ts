@@ -181,14 +181,14 @@ export function topUpStore(database: Database): TopUpStore {
           ), paid as (
             update top_ups set status = 'paid', paid_at = now(), reference = ${reference}
             where id = ${id} and exists (select from fresh)
-          ), told as (
+          ), notified as (
             insert into payment_problems (provider, kind, reference, top_up_id, paid)
             select t.provider, 'closed_account', ${reference}, t.id,
               (t.balance_purchased_micro + t.service_fee_micro + t.other_fees_micro) / ${MICRO_PER_RUPIAH}::bigint || ' IDR'
             from top_up t join accounts a on a.id = t.account_id where a.deleted_at is not null and exists (select from fresh)
             on conflict do nothing returning 1
           )
-          select exists (select from told) as is_closed, apply_1(null, array(
+          select exists (select from notified) as is_closed, apply_1(null, array(
             select ('account', credit_account, null, null, null, -amount_micro)::change_1 from fresh))`,
         once,
       )

@@ -108,7 +108,7 @@ export interface HoursQuestion extends UsageNarrowing {
   readonly from?: Date | undefined
   readonly to?: Date | undefined
   readonly before: Date | undefined
-  readonly wanted: number
+  readonly limit: number
 }
 
 /**
@@ -116,7 +116,7 @@ export interface HoursQuestion extends UsageNarrowing {
  * wanted are in them.
  */
 export function hoursWithCalls(sql: Sql, question: HoursQuestion) {
-  const { accountId, model, keyId, endpoint, status, from, to, before, wanted } = question
+  const { accountId, model, keyId, endpoint, status, from, to, before, limit } = question
   const end = Math.min(to?.getTime() ?? Number.POSITIVE_INFINITY, before?.getTime() ?? Number.POSITIVE_INFINITY)
   // Of hours that an end is in, or that are after it, some calls may not be wanted, and so they are not counted.
   const counted = Number.isFinite(end) ? sql`date_trunc('hour', ${new Date(end)}::timestamptz, 'UTC')` : sql`'infinity'`
@@ -128,7 +128,7 @@ export function hoursWithCalls(sql: Sql, question: HoursQuestion) {
     select hour, first_call(hour - interval '1 hour') as first_id, first_call(hour + interval '1 hour') as end_id
     from (
       select distinct hour from hours_with_calls_1(${accountId}, ${model ?? null}, ${keyId ?? null}, ${endpoint ?? null}, ${status ?? null},
-        ${since}, ${counted}, ${after}, ${wanted}) hour offset 0
+        ${since}, ${counted}, ${after}, ${limit}) hour offset 0
     ) h`
 }
 

@@ -212,7 +212,7 @@ function rareRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
   if (filter.errorCode !== undefined) return errorRows(sql, filter, page)
   const before = page.after === undefined ? undefined : arrivalOf(page.after.requestId)
   return sql`
-    with hours as materialized (${hoursWithCalls(sql, { ...filter, before, wanted: page.limit })}), found as materialized (
+    with hours as materialized (${hoursWithCalls(sql, { ...filter, before, limit: page.limit })}), found as materialized (
       select u.* from hours h cross join lateral (
         select * from usage u where ${fromCall(sql, sql`h.first_id`)} and ${beforeCall(sql, sql`h.end_id`)} and opened_at >= h.hour
           and opened_at < h.hour + interval '1 hour' and ${matching(sql, filter)} offset 0

@@ -156,14 +156,14 @@ export class FrameReader {
     this.#size += bytes.byteLength
     while (this.#size >= (this.#frameBytes ?? PRELUDE_BYTES)) {
       const whole = this.#joinPending()
-      const wanted = this.#frameBytes ?? frameLength(whole)
-      if (whole.byteLength < wanted) {
-        this.#frameBytes = wanted
+      const length = this.#frameBytes ?? frameLength(whole)
+      if (whole.byteLength < length) {
+        this.#frameBytes = length
         break
       }
       this.#frameBytes = undefined
-      this.#setPending(whole.subarray(wanted))
-      yield decodeFrame(whole.subarray(0, wanted))
+      this.#setPending(whole.subarray(length))
+      yield decodeFrame(whole.subarray(0, length))
     }
   }
 

@@ -139,10 +139,10 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
   if (echo instanceof Failure) return echo
   const limit = readCount(body, "max_tokens")
   if (limit instanceof Failure) return limit
-  const told = readCount(body, "n", MAX_CHOICES)
-  if (told instanceof Failure) return told
-  const made = readCount(body, "best_of", MAX_CHOICES)
-  if (made instanceof Failure) return made
+  const number = readCount(body, "n", MAX_CHOICES)
+  if (number instanceof Failure) return number
+  const bestOf = readCount(body, "best_of", MAX_CHOICES)
+  if (bestOf instanceof Failure) return bestOf
   const { suffix } = body
   if (typeof suffix !== "string" && suffix !== undefined && suffix !== null)
     return misshapen(`'suffix' is ${shown(suffix)}; it must be a string.`)
@@ -154,7 +154,7 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
   if (prompts instanceof Failure) return prompts
   const ending = readTexts(suffix ?? "", { field: "suffix", most: 1, mayBeEmpty: true })
   if (ending instanceof Failure) return ending
-  const choices = prompts.count * Math.max(told ?? 1, made ?? 1)
+  const choices = prompts.count * Math.max(number ?? 1, bestOf ?? 1)
   // Each answer would repeat the prompt, which is paid for once.
   if (echo && choices > prompts.count) return misshapen(`'echo' is true; it is served with one answer to each prompt.`)
   if (choices > MAX_CHOICES)

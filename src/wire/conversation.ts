@@ -60,8 +60,8 @@ function sessionIn(userId: Json | undefined): string | undefined {
 
 function sessionField(text: string): Json | undefined {
   try {
-    const told = JSON.parse(text) as Json
-    return isObject(told) ? told["session_id"] : undefined
+    const parsed = JSON.parse(text) as Json
+    return isObject(parsed) ? parsed["session_id"] : undefined
   } catch {
     return undefined
   }
@@ -81,8 +81,8 @@ const BILLING = "x-anthropic-billing-header"
 /** The beginning of the instructions, the tools' names, and what the user said before the first answer; as digits. */
 function openingOf(body: JsonObject): string {
   const { messages, input, prompt, system, instructions, tools } = body
-  const told = messages ?? input ?? prompt
-  const items: readonly Json[] = Array.isArray(told) ? told : [{ role: "user", content: told ?? "" }]
+  const content = messages ?? input ?? prompt
+  const items: readonly Json[] = Array.isArray(content) ? content : [{ role: "user", content: content ?? "" }]
   let leading = beginning(system ?? instructions)
   const said: string[] = []
   for (let place = 0; place < Math.min(items.length, MAX_ITEMS) && said.length < MAX_TEXTS; place++) {
@@ -151,8 +151,8 @@ function toolNames(tools: Json | undefined): string {
   for (const tool of tools.slice(0, MAX_TOOLS)) {
     if (!isObject(tool) || tool["defer_loading"] === true) continue
     const { name, function: called } = tool
-    const told = name ?? (isObject(called) ? called["name"] : undefined)
-    if (typeof told === "string") names += ` ${told.slice(0, LONGEST_NAME)}`
+    const toolName = name ?? (isObject(called) ? called["name"] : undefined)
+    if (typeof toolName === "string") names += ` ${toolName.slice(0, LONGEST_NAME)}`
   }
   return names
 }
@@ -187,7 +187,7 @@ export function conversationKey(
   { accountId, keyId, model }: Owner,
   conversation: Conversation,
 ): number {
-  const told = "name" in conversation ? `name\n${conversation.name}` : `${keyId}\n${conversation.opening}\n${model}`
-  Bun.SHA256.hash(`conversation\n${digitsOf(secret)}\n${accountId}\n${told}`, digest)
+  const identity = "name" in conversation ? `name\n${conversation.name}` : `${keyId}\n${conversation.opening}\n${model}`
+  Bun.SHA256.hash(`conversation\n${digitsOf(secret)}\n${accountId}\n${identity}`, digest)
   return view.getUint32(0)
 }

@@ -175,11 +175,11 @@ export class Supervisor {
   #give(number: number, worker: WorkerProcess): void {
     const place = { number, worker, pauseMs: this.#times.pauseMs }
     this.#places.push(place)
-    this.#told(place)
+    this.#logListening(place)
     void this.#keep(place)
   }
 
-  #told({ number, worker }: Place): void {
+  #logListening({ number, worker }: Place): void {
     this.log.info("worker listening", { worker: number, pid: worker.pid })
   }
 
@@ -207,7 +207,7 @@ export class Supervisor {
     }
     this.#put(place, fresh)
     await place.worker.listening.then(
-      () => this.#told(place),
+      () => this.#logListening(place),
       () => {},
     )
   }
@@ -233,7 +233,7 @@ export class Supervisor {
       // Whoever is there now: it may have ended meanwhile, and been started again.
       const old = place.worker
       this.#put(place, fresh)
-      this.#told(place)
+      this.#logListening(place)
       this.#metrics.restarted("replaced")
       old.signal("SIGTERM")
       // The next one is replaced when this one is gone, so that there is never more than one process too many.

@@ -229,14 +229,14 @@ const between = ({ client_port: seen }: Settings, { localPort }: Connection): Fi
       ]
 
 function connections({ most, used, role_most: ofRole, role_used: usedByRole }: Settings, config: Config): Finding[] {
-  const wanted = workersOf(config) * (config.DATABASE_CONNECTIONS + OTHER_CONNECTIONS)
+  const needed = workersOf(config) * (config.DATABASE_CONNECTIONS + OTHER_CONNECTIONS)
   const whose = workersOf(config) === 1 ? "a process takes" : "the workers take"
   const free = Math.min(most - used, ofRole < 0 ? most : ofRole - usedByRole)
-  return free >= wanted
-    ? [ok(`${free} connections are free, of which ${whose} up to ${wanted}`)]
+  return free >= needed
+    ? [ok(`${free} connections are free, of which ${whose} up to ${needed}`)]
     : [
         wrong(
-          `${Math.max(0, free)} connections are free (${used} are in use), and ${whose} up to ${wanted}`,
+          `${Math.max(0, free)} connections are free (${used} are in use), and ${whose} up to ${needed}`,
           "raise max_connections (and the role's connection limit), or lower DATABASE_CONNECTIONS",
         ),
       ]

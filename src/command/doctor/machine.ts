@@ -81,11 +81,11 @@ export async function machine(config: Config): Promise<readonly Finding[]> {
   const found: Finding[] = []
   const { MAX_CONCURRENCY, REUSE_PORT } = config
   const descriptors = await new Descriptors().look()
-  const wanted = 2 * MAX_CONCURRENCY + OTHER_DESCRIPTORS
-  if (descriptors !== undefined && descriptors.limit < wanted)
+  const needed = 2 * MAX_CONCURRENCY + OTHER_DESCRIPTORS
+  if (descriptors !== undefined && descriptors.limit < needed)
     found.push(
       wrong(
-        `the process may open ${descriptors.limit} files; MAX_CONCURRENCY=${MAX_CONCURRENCY} needs ${wanted}`,
+        `the process may open ${descriptors.limit} files; MAX_CONCURRENCY=${MAX_CONCURRENCY} needs ${needed}`,
         "set LimitNOFILE=65536 in the unit (or `ulimit -n 65536`), or lower MAX_CONCURRENCY",
       ),
     )

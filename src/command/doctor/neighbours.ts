@@ -52,23 +52,23 @@ async function redisFindings(connection: RedisConnection, host: string, prefix: 
   const tookMs = performance.now() - began
   // A user that may not ask for it does without these.
   const info = await connection.send("INFO", []).then(String, () => "")
-  const told = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1]
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\\r?$`, "m").exec(info)?.[1]
   const found: Finding[] = []
-  const version = told("valkey_version") ?? told("redis_version")
+  const version = field("valkey_version") ?? field("redis_version")
   const [major = 0, minor = 0] = (version ?? "").split(".").map(Number)
   if (version !== undefined && (major < OLDEST[0] || (major === OLDEST[0] && minor < OLDEST[1])))
     found.push(wrong(`Redis ${host} is ${version}`, `upgrade it to ${OLDEST.join(".")} or newer`))
-  if (told("role") === "slave")
+  if (field("role") === "slave")
     found.push(wrong(`Redis ${host} is a replica, which takes no writes`, "point REDIS_URL at the primary"))
-  if (told("redis_mode") === "cluster")
+  if (field("redis_mode") === "cluster")
     found.push(
       wrong(
         `Redis ${host} is one of a cluster`,
         "give limits a server of their own: the two keys of a window may be on two nodes",
       ),
     )
-  const policy = told("maxmemory_policy")
-  const most = Number(told("maxmemory") ?? 0)
+  const policy = field("maxmemory_policy")
+  const most = Number(field("maxmemory") ?? 0)
   if (policy !== undefined && policy !== "noeviction" && most > 0)
     found.push(
       look(
@@ -76,7 +76,7 @@ async function redisFindings(connection: RedisConnection, host: string, prefix: 
         "`config set maxmemory-policy noeviction`, and give it memory",
       ),
     )
-  if (most > 0 && Number(told("used_memory") ?? 0) > most)
+  if (most > 0 && Number(field("used_memory") ?? 0) > most)
     found.push(wrong(`Redis ${host} has no memory left`, "raise its maxmemory, or remove what else it keeps"))
   if (tookMs > SLOW_MS)
     found.push(

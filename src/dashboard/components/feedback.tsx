@@ -137,7 +137,7 @@ export const EmptyState = ({ icon, title, children, action, isPage = false }: Em
 )
 
 /** A press is answered where its form is read from, its head, which may be out of sight by then. */
-export const intoSight = (told: HTMLElement | null): void => told?.scrollIntoView({ block: "nearest" })
+export const intoSight = (message: HTMLElement | null): void => message?.scrollIntoView({ block: "nearest" })
 
 /** An error, with the code and request id that support needs. Without `retry` it is of what was pressed. */
 export function ErrorState({ error, retry }: { readonly error: unknown; readonly retry?: () => unknown }) {

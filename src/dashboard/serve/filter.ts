@@ -1,7 +1,7 @@
 /** Runs in a visitor's browser and makes `docs.ts`'s page better: entries are filtered by what is typed, and one that a link names is opened. */
 const field = document.querySelector<HTMLElement>(".docs-filter")
 const input = field?.querySelector("input")
-const told = document.querySelector(".docs-none")
+const notice = document.querySelector(".docs-none")
 const sections = [...document.querySelectorAll<HTMLElement>(".docs-groups > section")].map((section) => ({
   section,
   entries: [...section.querySelectorAll<HTMLElement>("details, .failure")].map((entry) => ({
@@ -11,18 +11,18 @@ const sections = [...document.querySelectorAll<HTMLElement>(".docs-groups > sect
 }))
 
 function filter(): void {
-  const wanted = (input?.value ?? "").toLowerCase().split(/\s+/)
+  const words = (input?.value ?? "").toLowerCase().split(/\s+/)
   let found = 0
   for (const { section, entries } of sections) {
     let here = 0
     for (const { entry, text } of entries) {
-      entry.hidden = !wanted.every((word) => text.includes(word))
+      entry.hidden = !words.every((word) => text.includes(word))
       if (!entry.hidden) here++
     }
     section.hidden = here === 0
     found += here
   }
-  if (told !== null) told.textContent = found === 0 ? (field?.dataset["none"] ?? "") : ""
+  if (notice !== null) notice.textContent = found === 0 ? (field?.dataset["none"] ?? "") : ""
 }
 
 /** What the address names. An end that cannot be decoded names nothing. */

@@ -207,7 +207,7 @@ export async function usageCsv(
   filter: UsageFilter,
   { notation, ...sending }: Pick<CsvFile<UsageRow>, "notation" | "onEnd" | "stalledMs">,
 ): Promise<Response> {
-  const archived: { before?: Date | undefined; told?: Date | undefined } = {}
+  const archived: { before?: Date | undefined; until?: Date | undefined } = {}
   const response = await csvFile<UsageRow>({
     ...sending,
     name: "loket-usage",
@@ -219,13 +219,13 @@ export async function usageCsv(
       const rows = await usage.list(filter, { limit, ...(after && { after }) })
       if (after !== undefined && rows.length === limit) return rows
       const until = await usage.archivedUntil(filter)
-      if (after === undefined) archived.told = until
+      if (after === undefined) archived.until = until
       // A month that went meanwhile ends the rows in its midst.
       else if (until?.getTime() !== archived.before?.getTime()) throw new Error("a month was archived meanwhile")
       return rows
     },
   })
-  if (archived.told !== undefined) response.headers.set("x-archived-until", archived.told.toISOString())
+  if (archived.until !== undefined) response.headers.set("x-archived-until", archived.until.toISOString())
   return response
 }
 

@@ -199,17 +199,17 @@ export function pagesOf(
   question: ProfitQuestion,
   profit: (question: ProfitQuestion) => Promise<Pick<ProfitSums, "rows" | "truncated">>,
 ) {
-  const told = new Set<string>()
+  const listed = new Set<string>()
   let rest: readonly ProfitRow[] | undefined
   let at = 0
   const first = async (limit: number) => {
     const { rows, truncated } = await profit({ ...question, limit })
-    for (const row of rows) told.add(nameOf(row))
+    for (const row of rows) listed.add(nameOf(row))
     if (!truncated) rest = []
     return rows
   }
   const next = async (limit: number) => {
-    rest ??= (await profit(question)).rows.filter((row) => !told.has(nameOf(row)))
+    rest ??= (await profit(question)).rows.filter((row) => !listed.has(nameOf(row)))
     const from = at
     at += limit
     return rest.slice(from, at)

@@ -78,11 +78,11 @@ export function modelStore(database: Database): ModelStore {
         (sql) => sql`
           with target as materialized (
             select * from models where model = ${model} for update
-          ), wanted as (
+          ), proposed as (
             select ${after}::text::jsonb as fields
           ), before as (
             select (select jsonb_object_agg(key, value) from jsonb_each(to_jsonb(t)) where w.fields ? key) as fields
-            from target t, wanted w
+            from target t, proposed w
           ), changed as (
             update models m set display_name = coalesce(w.fields->>'display_name', t.display_name),
               tier = coalesce(w.fields->>'tier', t.tier),
@@ -92,11 +92,11 @@ export function modelStore(database: Database): ModelStore {
               pass = case when w.fields ? 'pass'
                 then array(select jsonb_array_elements_text(w.fields->'pass')) else t.pass end,
               edited = array(select unnest(t.edited) union select jsonb_object_keys(w.fields))
-            from target t, wanted w, before b where m.model = t.model and b.fields <> w.fields
+            from target t, proposed w, before b where m.model = t.model and b.fields <> w.fields
             returning m.model
           ), logged as (
             insert into audit_log (${signatureColumns(sql)}, action, subject, before, after)
-            select ${signature(sql, act)}, 'model.changed', c.model, b.fields, w.fields from changed c, before b, wanted w
+            select ${signature(sql, act)}, 'model.changed', c.model, b.fields, w.fields from changed c, before b, proposed w
           )
           select 1`,
         once,
@@ -240,10 +240,10 @@ export const memberStore = (database: Database): MemberStore => ({
       (sql) => sql`
         with held as materialized (
           select state, weight from member_settings where member = ${member} for update
-        ), wanted as (
+        ), proposed as (
           select ${after}::text::jsonb as fields
         ), before as (
-          select coalesce(h.state, 'serving') as state, h.weight, w.fields from wanted w left join held h on true
+          select coalesce(h.state, 'serving') as state, h.weight, w.fields from proposed w left join held h on true
         ), next as (
           select coalesce(fields->>'state', state) as state,
             case when fields ? 'weight' then (fields->>'weight')::bigint else weight end as weight

@@ -35,32 +35,32 @@ export async function sumProfitAccounts(database: Database): Promise<void> {
 }
 
 /** So many of the costliest accounts, in that order, with their sums; undefined where all sums have to be added up. */
-export const readCostliest = (database: Database, period: ProfitPeriod, wanted: number) =>
-  findCostliest<Row>(database, period, wanted, true)
+export const readCostliest = (database: Database, period: ProfitPeriod, count: number) =>
+  findCostliest<Row>(database, period, count, true)
 
 export type AccountCost = Pick<Row, "name" | "cost">
 
 /** With what each cost alone. */
-export const readCosts = (database: Database, period: ProfitPeriod, wanted: number) =>
-  findCostliest<AccountCost>(database, period, wanted, false)
+export const readCosts = (database: Database, period: ProfitPeriod, count: number) =>
+  findCostliest<AccountCost>(database, period, count, false)
 
 async function findCostliest<T extends Pick<Row, "name">>(
   database: Database,
   { from, to }: ProfitPeriod,
-  wanted: number,
+  count: number,
   withSums: boolean,
 ): Promise<readonly T[] | undefined> {
   if (isShort({ from, to })) return undefined
   const hours = { from: nextHour(from), to: nextHour(to) }
   for (const more of ATTEMPTS) {
-    const rows = await database.run((sql) => costliest<T>(sql, hours, { wanted, more, withSums }), patient)
+    const rows = await database.run((sql) => costliest<T>(sql, hours, { count, more, withSums }), patient)
     if (rows[0]?.enough === true) return rows.filter(({ name }) => name !== null)
   }
   return undefined
 }
 
 interface Depth {
-  readonly wanted: number
+  readonly count: number
   /** How many times more accounts of each list are looked at than it should take, which no answer depends on. */
   readonly more: number
   readonly withSums: boolean
@@ -127,15 +127,15 @@ export function sumsOfModels(sql: Sql, { from, to }: ProfitPeriod, ids: readonly
 export async function guessCostliest(
   database: Database,
   { from, to }: ProfitPeriod,
-  wanted: number,
+  count: number,
 ): Promise<readonly string[]> {
   const rows = await database.run(
     (sql) => sql<{ name: string }[]>`
       select account_id as name from profit_account_pieces_1(${nextHour(from)}, ${nextHour(to)}) p cross join lateral (
         select account_id, cost_micro from profit_account_months where month = p.first_day
-        order by cost_micro desc, account_id limit ${2 * wanted} offset 0
+        order by cost_micro desc, account_id limit ${2 * count} offset 0
       ) m
-      where p.kind = 'month' and p.sign = 1 group by 1 order by sum(cost_micro) desc, 1 limit ${wanted}`,
+      where p.kind = 'month' and p.sign = 1 group by 1 order by sum(cost_micro) desc, 1 limit ${count}`,
     patient,
   )
   return rows.map(({ name }) => name)
@@ -184,7 +184,7 @@ export async function mayCost(
   return rows.map(({ name }) => name)
 }
 
-function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, withSums }: Depth) {
+function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { count, more, withSums }: Depth) {
   /** What no day's sums have, of parts that are summed and of hours. */
   const beside = (columns: ReturnType<Sql>, only = sql`true`, of = sql`true`) => sql`
     select d.* from pieces p cross join lateral (
@@ -219,7 +219,7 @@ function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, with
       select first_day, until_day, sign from pieces where kind = 'days'
     ), depth as materialized (
       -- The more of its months is not in the time, the more accounts may be before those that are wanted.
-      select (${more * wanted * 1.2} * power(greatest(
+      select (${more * count * 1.2} * power(greatest(
         extract(epoch from count(*) * interval '1 day') / extract(epoch from ${to}::timestamptz - ${from}::timestamptz), 1), 1.5))::bigint as depth
       from months p join profit_account_summed s on s.day >= p.first_day and s.day < p.first_day + interval '1 month'
     ), beside as materialized (
@@ -250,12 +250,12 @@ function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, with
         coalesce(b.cost, 0) + coalesce(e.cost, 0) as beside, coalesce(b.records, 0) + coalesce(e.records, 0) as beside_records
       from seen s cross join others o left join beside b on b.account_id = s.account_id left join edges e on e.account_id = s.account_id
     ), likeliest as materialized (
-      select * from bounds order by bound desc, account_id limit ${wanted}
+      select * from bounds order by bound desc, account_id limit ${count}
     ), first as materialized (
       ${exactly(sql`likeliest`)}
     ), least as materialized (
-      select min(cost) as cost from first having count(*) = ${wanted}
-    ), told as materialized (
+      select min(cost) as cost from first having count(*) = ${count}
+    ), answer as materialized (
       select account_id, cost from (
         select * from first
         union all
@@ -263,26 +263,26 @@ function costliest<T>(sql: Sql, { from, to }: ProfitPeriod, { wanted, more, with
           select * from bounds where account_id not in (select account_id from likeliest) and bound >= coalesce((select cost from least), 0)
         )`)}
       ) chosen
-      where called order by cost desc, account_id limit ${wanted}
+      where called order by cost desc, account_id limit ${count}
     ), rows as materialized (
       select account_id as name, null::text as split, ${summed(sql, "sum(calls)")}
       from (
-        select a.account_id, k.* from told a cross join lateral (
+        select a.account_id, k.* from answer a cross join lateral (
           select ${ofTime} from ${ofMonths} union all select ${ofTime} from ${ofDays}
         ) k
         union all
         select account_id, ${sql.unsafe([FINAL, "records", ...COLUMNS].join(", "))}
-        from (${beside(sql`${sql.unsafe(["kind", "records", ...COLUMNS].join(", "))}`, sql`true`, isOf(sql`told`))}) each_sum
+        from (${beside(sql`${sql.unsafe(["kind", "records", ...COLUMNS].join(", "))}`, sql`true`, isOf(sql`answer`))}) each_sum
       ) each_sum
       group by 1
     ), judged as materialized (
       select o.account_id is null or coalesce((
-        select t.cost > o.cost or t.cost = o.cost and t.account_id <= o.account_id from told t order by t.cost desc, t.account_id limit 1 offset ${wanted - 1}
+        select t.cost > o.cost or t.cost = o.cost and t.account_id <= o.account_id from answer t order by t.cost desc, t.account_id limit 1 offset ${count - 1}
       ), false) as enough
       from others o
     )
     select j.enough, ${withSums ? sql`r.*` : sql`t.account_id as name, ${said(sql, sql`t.cost`)} as cost`}
-    from judged j left join told t on true ${withSums ? sql`left join rows r on r.name = t.account_id` : sql``}
+    from judged j left join answer t on true ${withSums ? sql`left join rows r on r.name = t.account_id` : sql``}
     order by t.cost desc, t.account_id`
 }
 

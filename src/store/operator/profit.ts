@@ -198,8 +198,8 @@ async function readCostliestParts(database: Database, question: ProfitQuestion):
   const first = guessed.then(read)
   const column = groupBy === "model" || splitBy === "model" ? "model" : "member"
   for (const more of MORE_ACCOUNTS) {
-    const wanted = more * (limit + 1)
-    const [few, ofFew, accounts] = await Promise.all([guessed, first, readCosts(database, question, wanted)])
+    const count = more * (limit + 1)
+    const [few, ofFew, accounts] = await Promise.all([guessed, first, readCosts(database, question, count)])
     if (accounts === undefined) return undefined
     const known = new Set(few)
     const others = accounts.filter(({ name }) => !known.has(name ?? ""))
@@ -209,7 +209,7 @@ async function readCostliestParts(database: Database, question: ProfitQuestion):
     added.add(await read(likely))
     const rows = added.inOrder(false).slice(0, limit + 1)
     const [least, last] = [rows[limit]?.cost, accounts.at(-1)?.cost]
-    if (accounts.length < wanted || (least !== undefined && last !== undefined && least > last)) return rows
+    if (accounts.length < count || (least !== undefined && last !== undefined && least > last)) return rows
   }
   return undefined
 }

@@ -187,8 +187,8 @@ const plainType = (mediaType: string): string => mediaType.toLowerCase().split("
 class DocumentNames {
   readonly #taken = new Set<string>()
 
-  next(wanted: string | undefined): string {
-    const allowed = (wanted ?? "")
+  next(proposed: string | undefined): string {
+    const allowed = (proposed ?? "")
       .replace(/[^a-zA-Z0-9\s()[\]-]/g, "-")
       .replace(/\s+/g, " ")
       .trim()

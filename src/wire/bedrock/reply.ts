@@ -89,8 +89,8 @@ export interface Finish {
  * A reason that came after this was written is an end like any other. Some models call a tool and say that their turn is
  * over. Which sequence stopped an answer is not told, and is known only where there was but one.
  */
-export function readFinish(told: Json | undefined, called: boolean, stopSequences: readonly string[]): Finish {
-  const reason = (typeof told === "string" ? FINISHES[told] : undefined) ?? "stop"
+export function readFinish(stopReason: Json | undefined, called: boolean, stopSequences: readonly string[]): Finish {
+  const reason = (typeof stopReason === "string" ? FINISHES[stopReason] : undefined) ?? "stop"
   if (reason === "stop-sequence")
     return { reason, stopSequence: stopSequences.length === 1 ? stopSequences[0] : undefined }
   return { reason: reason === "stop" && called ? "tool-calls" : reason, stopSequence: undefined }

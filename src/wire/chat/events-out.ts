@@ -17,7 +17,7 @@ export const eventEncoder = (view: AnswerView): EventEncoder => new ChatEventEnc
 
 interface Call {
   readonly custom: boolean
-  toldArguments: boolean
+  argumentsSent: boolean
 }
 
 type ToolCallStart = Extract<ModelEvent, { type: "tool-call-start" }>
@@ -79,7 +79,7 @@ class ChatEventEncoder implements EventEncoder {
   }
 
   #startCall({ index, id, name, custom }: ToolCallStart): SentStep[] {
-    this.#calls.set(index, { custom, toldArguments: false })
+    this.#calls.set(index, { custom, argumentsSent: false })
     if (!this.#older) return this.#content({ tool_calls: [{ index, ...writeCallHead(id, name, "", custom) }] })
     return index === 0 ? this.#content({ function_call: { name, arguments: "" } }) : []
   }
@@ -87,7 +87,7 @@ class ChatEventEncoder implements EventEncoder {
   #callDelta(index: number, text: string): SentStep[] {
     const call = this.#calls.get(index)
     if (call === undefined || text === "") return []
-    call.toldArguments = true
+    call.argumentsSent = true
     if (this.#older) return index === 0 ? this.#content({ function_call: { arguments: text } }) : []
     const said = call.custom ? { custom: { input: text } } : { function: { arguments: text } }
     return this.#content({ tool_calls: [{ index, ...said }] })
@@ -98,12 +98,12 @@ class ChatEventEncoder implements EventEncoder {
     this.#finished = true
     const begun = this.#begin(undefined)
     // Clients parse the arguments of a function, and no arguments are an empty object.
-    const completed = [...this.#calls].flatMap(([index, { custom, toldArguments }]) =>
-      custom || toldArguments ? [] : this.#callDelta(index, "{}"),
+    const completed = [...this.#calls].flatMap(([index, { custom, argumentsSent }]) =>
+      custom || argumentsSent ? [] : this.#callDelta(index, "{}"),
     )
     const finish = chatFinish(reason, this.#calls.size > 0)
-    const told = this.#older && finish === "tool_calls" ? "function_call" : finish
-    return [...begun, ...completed, this.#steps.step(false, this.#chunk({}, told))]
+    const clientReason = this.#older && finish === "tool_calls" ? "function_call" : finish
+    return [...begun, ...completed, this.#steps.step(false, this.#chunk({}, clientReason))]
   }
 
   #end(): SentStep[] {

@@ -168,8 +168,8 @@ class EventDecoder {
 
   #start({ id, usage }: JsonObject): ModelEvent[] {
     this.#usage = startUsage(usage)
-    const told = decodeUsage({ ...this.#usage, output_tokens: 0 })
-    return [{ type: "start", id: typeof id === "string" && id !== "" ? id : undefined, usage: told }]
+    const known = decodeUsage({ ...this.#usage, output_tokens: 0 })
+    return [{ type: "start", id: typeof id === "string" && id !== "" ? id : undefined, usage: known }]
   }
 
   /** A text is over when another part begins; of a call more may come. */
@@ -241,8 +241,8 @@ class EventDecoder {
     if (!isObject(usage)) return events
     const details = usage["output_tokens_details"] ?? this.#usage["output_tokens_details"]
     this.#usage = { ...laterUsage(this.#usage, usage), output_tokens_details: details }
-    const told = decodeUsage(this.#usage)
-    return told === undefined ? events : [...events, { type: "usage", usage: told }]
+    const known = decodeUsage(this.#usage)
+    return known === undefined ? events : [...events, { type: "usage", usage: known }]
   }
 }
 

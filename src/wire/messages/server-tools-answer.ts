@@ -23,7 +23,7 @@ export class SearchedAnswer {
   #read = 0
   #searches = 0
 
-  get blocksTold(): number {
+  get blocksSent(): number {
     return this.#blocks.length
   }
   /** How many searches were run. */
@@ -96,9 +96,9 @@ export class SearchedAnswer {
 
   #usage(tokens: Tokens | undefined): JsonObject {
     const last = this.#last?.usage
-    const told = isObject(last) ? last : {}
+    const reported = isObject(last) ? last : {}
     // What one turn says of its counts in detail is not true of their sums.
-    const details = this.#turns > 1 && tokens !== undefined ? { service_tier: told["service_tier"] } : told
+    const details = this.#turns > 1 && tokens !== undefined ? { service_tier: reported["service_tier"] } : reported
     return {
       ...details,
       ...(tokens && { ...promptUsage(tokens), output_tokens: tokens.output }),
@@ -131,7 +131,7 @@ export interface Turn {
 /** What a turn is read with. */
 interface TurnOptions {
   /** How many blocks the client has been told by the turns before. */
-  readonly blocksTold: number
+  readonly blocksSent: number
   /** Where results come from that the client itself gave. */
   readonly clientSources: ReadonlySet<string>
 }
@@ -192,7 +192,7 @@ export class TurnReader implements StreamReader {
   constructor(inner: StreamReader, terms: TurnOptions) {
     this.#inner = inner
     this.#terms = terms
-    this.#index = terms.blocksTold
+    this.#index = terms.blocksSent
   }
 
   tokens() {
@@ -208,10 +208,10 @@ export class TurnReader implements StreamReader {
   /** All of it; to be asked once the stream has come to its end. */
   turn(): Turn {
     const whole = this.#blocks.whole()
-    const isTold = (_: JsonObject, place: number) => this.#places[place] !== undefined
+    const isSent = (_: JsonObject, place: number) => this.#places[place] !== undefined
     return {
-      blocks: whole.filter(isTold),
-      searches: whole.filter((block, place) => !isTold(block, place)).map(searchInput),
+      blocks: whole.filter(isSent),
+      searches: whole.filter((block, place) => !isSent(block, place)).map(searchInput),
       message: this.#message,
       end: this.#end,
       usage: this.#usage,
@@ -229,7 +229,7 @@ export class TurnReader implements StreamReader {
       case "message_start":
         if (isObject(body["message"])) this.#message = body["message"]
         // One answer, one beginning.
-        return this.#steps.step(false, this.#terms.blocksTold === 0 ? step.bytes : "")
+        return this.#steps.step(false, this.#terms.blocksSent === 0 ? step.bytes : "")
       case "content_block_start":
         return this.#begin(body, has)
       case "content_block_delta":

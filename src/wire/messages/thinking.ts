@@ -86,8 +86,8 @@ export const isVendors = (model: string): boolean => model.toLowerCase().include
 
 /** The effort as this model takes it: the nearest below the one asked for, or the least; undefined where it has none. */
 function nearestEffort(traits: ModelTraits, asked: Effort): Effort | undefined {
-  const wanted = RISING.indexOf(asked)
-  return traits.efforts.findLast((effort) => RISING.indexOf(effort) <= wanted) ?? traits.efforts[0]
+  const rank = RISING.indexOf(asked)
+  return traits.efforts.findLast((effort) => RISING.indexOf(effort) <= rank) ?? traits.efforts[0]
 }
 
 const RISING: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
@@ -145,8 +145,8 @@ function adaptive({ effort, visible }: Reasoning, traits: ModelTraits): EncodedR
 
 function budget({ effort = "medium", budgetTokens }: Reasoning, { asked, limit }: AnswerLimits): EncodedReasoning {
   if (asked <= MIN_BUDGET) return {}
-  const wanted = budgetTokens ?? Math.min(BUDGETS[effort === "none" ? "minimal" : effort], Math.floor(asked * 0.8))
-  const fitting = Math.min(Math.max(wanted, MIN_BUDGET), asked - 1)
+  const budgetAsked = budgetTokens ?? Math.min(BUDGETS[effort === "none" ? "minimal" : effort], Math.floor(asked * 0.8))
+  const fitting = Math.min(Math.max(budgetAsked, MIN_BUDGET), asked - 1)
   const { thinking } = lowerThinking({ thinking: { type: "enabled", budget_tokens: fitting } }, asked, limit)
   return isObject(thinking) ? { thinking } : {}
 }

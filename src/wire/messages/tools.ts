@@ -170,14 +170,14 @@ const searchFields = (options: JsonObject): JsonObject => ({
 export function toolUseOf({ turns, tools, toolChoice, parallelTools }: Prompt): ToolUse {
   if (tools.length > 0) return { tools, toolChoice, parallelTools }
   const calls = turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts : [])).filter(isCall)
-  const told = [...new Set(calls.map(({ name }) => name))].map((name): Tool => ({
+  const called = [...new Set(calls.map(({ name }) => name))].map((name): Tool => ({
     type: "function",
     name,
     description: undefined,
     parameters: {},
     strict: undefined,
   }))
-  return { tools: told, toolChoice: { kind: "none" }, parallelTools: undefined }
+  return { tools: called, toolChoice: { kind: "none" }, parallelTools: undefined }
 }
 
 const isCall = (part: AssistantPart): part is ToolCallPart => part.type === "tool-call"

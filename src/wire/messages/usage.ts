@@ -44,11 +44,11 @@ const PROMPT_COUNTS = ["input_tokens", "cache_read_input_tokens", "cache_creatio
  * `counted` is what is known with this event.
  */
 export function relayedUsage(usage: Json | undefined, counted: JsonObject): JsonObject {
-  const told = isObject(usage) ? usage : {}
-  const idle = PROMPT_COUNTS.filter((count) => told[count] === 0 && counted[count] !== 0)
-  if (idle.length === 0 && present(told.output_tokens)) return told
-  const kept = Object.entries(told).filter(([name]) => !idle.some((count) => count === name))
-  return { ...Object.fromEntries(kept), output_tokens: told.output_tokens ?? counted.output_tokens ?? 0 }
+  const reported = isObject(usage) ? usage : {}
+  const idle = PROMPT_COUNTS.filter((count) => reported[count] === 0 && counted[count] !== 0)
+  if (idle.length === 0 && present(reported.output_tokens)) return reported
+  const kept = Object.entries(reported).filter(([name]) => !idle.some((count) => count === name))
+  return { ...Object.fromEntries(kept), output_tokens: reported.output_tokens ?? counted.output_tokens ?? 0 }
 }
 
 /** For a client of this format where its backend counted nothing. */

@@ -74,8 +74,8 @@ const notExpressible = (message: string, hint: string): Failure =>
  * Instructions go into the input where that is needed: it may not be empty, and for an answer in any JSON the backend
  * looks for the word "JSON" in the input alone, while clients say it in their system prompt.
  */
-function conversation({ instructions: told, turns, output }: Prompt, names: ToolNames): JsonObject {
-  const instructions = told.filter(({ text }) => !text.startsWith(BILLING_HEADER))
+function conversation({ instructions: all, turns, output }: Prompt, names: ToolNames): JsonObject {
+  const instructions = all.filter(({ text }) => !text.startsWith(BILLING_HEADER))
   const input = encodeItems(turns, names)
   if (input.length === 0 || output?.kind === "json") return { input: [...developerItem(instructions), ...input] }
   const text = instructions.map(({ text }) => text).join("\n\n")

@@ -211,7 +211,7 @@ interface Call {
   custom: boolean
   /** Arguments that are not told yet. */
   waiting: string
-  toldArguments: boolean
+  argumentsSent: boolean
 }
 
 export class CallReader {
@@ -222,11 +222,11 @@ export class CallReader {
     index: undefined,
     custom: false,
     waiting: "",
-    toldArguments: false,
+    argumentsSent: false,
   }))
   /** Those of the conversation too: some backends begin anew in each answer, and clients take two calls of one id for one. */
   readonly #ids: Set<string>
-  #told = 0
+  #started = 0
 
   constructor(prompt: Prompt) {
     this.#names = toolNames(prompt, NARROW)
@@ -234,7 +234,7 @@ export class CallReader {
   }
 
   get called(): boolean {
-    return this.#told > 0
+    return this.#started > 0
   }
 
   /** `answerId` makes an id for a call that came without one. */
@@ -255,9 +255,9 @@ export class CallReader {
   /** The answer is over, and this is asked once: what waited for the end of its call. No arguments are `{}`, as everywhere in this language. */
   close(): ModelEvent[] {
     const events: ModelEvent[] = []
-    for (const { index, custom, waiting, toldArguments } of this.#calls.all) {
+    for (const { index, custom, waiting, argumentsSent } of this.#calls.all) {
       if (index === undefined) continue
-      const last = custom ? freeText(waiting) : toldArguments ? "" : "{}"
+      const last = custom ? freeText(waiting) : argumentsSent ? "" : "{}"
       if (last !== "") events.push({ type: "tool-call-delta", index, arguments: last })
     }
     return events
@@ -265,7 +265,7 @@ export class CallReader {
 
   #announce(call: Call, answerId: string): ModelEvent[] {
     if (call.index !== undefined) return []
-    const index = this.#told++
+    const index = this.#started++
     const name = this.#names.original(call.name)
     call.index = index
     call.id ||= this.#madeId(answerId, index)
@@ -285,7 +285,7 @@ function tell(call: Call): ModelEvent[] {
   const { index, waiting } = call
   if (index === undefined || call.custom || waiting === "") return []
   call.waiting = ""
-  call.toldArguments = true
+  call.argumentsSent = true
   return [{ type: "tool-call-delta", index, arguments: waiting }]
 }
 

@@ -169,11 +169,11 @@ function BreakerForm({ breaker }: { readonly breaker: Breaker }) {
   const settings = readBreaker(draft, language)
   const change = useChange({
     async mutationFn(typed: typeof edits) {
-      const wanted = { ...draftOf(await unwrap(api.account.breaker.get())), ...typed }
-      const body = readBreaker(wanted, language)
+      const draft = { ...draftOf(await unwrap(api.account.breaker.get())), ...typed }
+      const body = readBreaker(draft, language)
       if (body === undefined) throw new Error(text.amountWrong)
       return await unwrap(
-        api.account.breaker.put({ ...body, factor: wanted.factor === "none" ? null : Number(wanted.factor) }),
+        api.account.breaker.put({ ...body, factor: draft.factor === "none" ? null : Number(draft.factor) }),
       )
     },
     onSuccess: (changed) => {

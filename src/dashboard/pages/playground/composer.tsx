@@ -227,14 +227,14 @@ const PAUSE_MS = 1_000
  * charged. Undefined while it is not known, and where there is nothing to ask.
  */
 export function useForecast(asked: Asked | undefined): Forecast | undefined {
-  const [told, setTold] = useState<{ readonly of: string; readonly forecast: Forecast | undefined }>()
+  const [answer, setAnswer] = useState<{ readonly of: string; readonly forecast: Forecast | undefined }>()
   const question = asked && JSON.stringify(asked)
   useEffect(() => {
     if (question === undefined) return undefined
     const leaving = new AbortController()
     const timer = setTimeout(() => {
       forecastOf(JSON.parse(question) as Asked, leaving.signal).then(
-        (forecast) => setTold({ of: question, forecast }),
+        (forecast) => setAnswer({ of: question, forecast }),
         // The message can be sent without it.
         () => {},
       )
@@ -244,7 +244,7 @@ export function useForecast(asked: Asked | undefined): Forecast | undefined {
       leaving.abort()
     }
   }, [question])
-  return told?.of === question ? told?.forecast : undefined
+  return answer?.of === question ? answer?.forecast : undefined
 }
 
 interface DryRun {

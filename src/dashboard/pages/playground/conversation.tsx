@@ -9,7 +9,7 @@ import { Drawer } from "../../components/dialog.tsx"
 import { EmptyState, Skeleton } from "../../components/feedback.tsx"
 import { useFormat } from "../../i18n/language.tsx"
 import { useAccount } from "../../shell/session.tsx"
-import { answerTo, type Manner, type Message, messageOf, type Piece, type Question, type Words } from "./stream.ts"
+import { answerTo, type Sampling, type Message, messageOf, type Piece, type Question, type Words } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
 
 export interface Exchange extends Words {
@@ -69,7 +69,7 @@ function messagesOf(system: string, before: readonly Exchange[], words: Words): 
   ]
 }
 
-interface Asking extends Manner, Words, Pick<Question, "key" | "model"> {
+interface Asking extends Sampling, Words, Pick<Question, "key" | "model"> {
   readonly system: string
   /** The id of the exchange that this one replaces. */
   readonly instead?: number

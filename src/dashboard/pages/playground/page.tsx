@@ -8,7 +8,7 @@ import { Button } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
 import { Page } from "../../components/layout.tsx"
 import { firstModel } from "../quick-start/client.ts"
-import { CodeDialog, Settings, unwritten, useManner, type WrittenSettings } from "./settings.tsx"
+import { CodeDialog, Settings, unwritten, useSampling, type WrittenSettings } from "./settings.tsx"
 import { Composer, MAX_IMAGES, MAX_IN_CONVERSATION, useForecast } from "./composer.tsx"
 import { HistoryDrawer, type KeptConversation, useConversation, useHistory } from "./conversation.tsx"
 import { Exchanges } from "./exchanges.tsx"
@@ -57,13 +57,13 @@ function Chat({ models, asked }: ChatProps) {
   const model = models.find((candidate) => candidate.model === written.model) ?? firstModel(models) ?? models[0]
   const { system } = written
   const history = useHistory(exchanges, { model: model.model, system })
-  const { manner, problem } = useManner(written, model)
+  const { sampling, problem } = useSampling(written, model)
   const words = { question: message.trim(), images }
   const sent = exchanges.flatMap((exchange) => exchange.images).length
   const blind = !model.supports_vision && images.length + sent > 0
-  const ready = key !== undefined && manner !== undefined && !blind
+  const ready = key !== undefined && sampling !== undefined && !blind
   const send = (said: Words, instead?: number) => {
-    if (ready) ask({ key: key.secret, model: model.model, system, ...manner, ...said, ...(instead && { instead }) })
+    if (ready) ask({ key: key.secret, model: model.model, system, ...sampling, ...said, ...(instead && { instead }) })
   }
   const begin = (from?: KeptConversation) => {
     history.begin(from)
@@ -75,7 +75,7 @@ function Chat({ models, asked }: ChatProps) {
   const saysSomething = words.question !== "" || images.length > 0
   const forecast = useForecast(
     ready && saysSomething && !busy
-      ? { key: key.secret, model: model.model, ...manner, messages: conversation.messages(system, words) }
+      ? { key: key.secret, model: model.model, ...sampling, messages: conversation.messages(system, words) }
       : undefined,
   )
   return (
@@ -87,7 +87,7 @@ function Chat({ models, asked }: ChatProps) {
           <Button icon={<History />} onClick={() => setShown("history")}>
             {text.history}
           </Button>
-          <Button icon={<Code />} disabled={manner === undefined} onClick={() => setShown("code")}>
+          <Button icon={<Code />} disabled={sampling === undefined} onClick={() => setShown("code")}>
             {text.getCode}
           </Button>
         </>
@@ -142,11 +142,11 @@ function Chat({ models, asked }: ChatProps) {
         </section>
       </div>
       {shown === "history" && <HistoryDrawer onOpen={begin} onClose={() => setShown(undefined)} />}
-      {shown === "code" && manner !== undefined && (
+      {shown === "code" && sampling !== undefined && (
         <CodeDialog
           asked={{
             model: model.model,
-            ...manner,
+            ...sampling,
             messages: saysSomething
               ? conversation.messages(system, words)
               : conversation.messages(system, last ?? { question: text.samples[0] ?? "", images: [] }, last?.id),

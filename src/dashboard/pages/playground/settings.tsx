@@ -6,7 +6,7 @@ import { CodeBlock, Tabs } from "../../components/layout.tsx"
 import { useFormat, useLanguage } from "../../i18n/language.tsx"
 import { parseWhole } from "../../i18n/figures.ts"
 import { perMillion } from "../models/choose.ts"
-import { type Asked, bodyOf, type Manner } from "./stream.ts"
+import { type Asked, bodyOf, type Sampling } from "./stream.ts"
 import { usePlaygroundText } from "./text.ts"
 
 export interface WrittenSettings {
@@ -25,7 +25,7 @@ const MAX_TEMPERATURE = 2
 const MAX_TOP_P = 1
 
 /** What is typed, or undefined and why where this model does not allow it. */
-export function useManner(written: WrittenSettings, model: CatalogueModel) {
+export function useSampling(written: WrittenSettings, model: CatalogueModel) {
   const text = usePlaygroundText()
   const format = useFormat()
   const { language } = useLanguage()
@@ -39,11 +39,11 @@ export function useManner(written: WrittenSettings, model: CatalogueModel) {
     topP: isFraction(written.topP, MAX_TOP_P) ? undefined : text.fractionWrong(MAX_TOP_P),
   }
   const [name, why] = Object.entries(wrong).find(([, each]) => each !== undefined) ?? []
-  const manner: Manner | undefined =
+  const sampling: Sampling | undefined =
     limit === undefined || why !== undefined
       ? undefined
       : { limit, temperature: parseFraction(written.temperature), topP: parseFraction(written.topP) }
-  return { wrong, manner, problem: why && `${text[name as keyof typeof wrong]}: ${why}` }
+  return { wrong, sampling, problem: why && `${text[name as keyof typeof wrong]}: ${why}` }
 }
 
 /** Both languages' marks mean the same here: no such number has groups of digits. */
@@ -63,7 +63,7 @@ interface SettingsProps {
 export function Settings({ models, model, written, onChange }: SettingsProps) {
   const text = usePlaygroundText()
   const format = useFormat()
-  const { wrong } = useManner(written, model)
+  const { wrong } = useSampling(written, model)
   const set = (change: Partial<WrittenSettings>) => onChange({ ...written, ...change })
   return (
     <>

@@ -35,14 +35,14 @@ export const messageOf = ({ question, images }: Words): Message => ({
 })
 
 /** How a model is to answer. What is undefined is left to the model. */
-export interface Manner {
+export interface Sampling {
   /** Tokens. */
   readonly limit: number
   readonly temperature: number | undefined
   readonly topP: number | undefined
 }
 
-export interface Asked extends Manner {
+export interface Asked extends Sampling {
   readonly key: string
   readonly model: string
   readonly messages: readonly Message[]
