@@ -146,9 +146,17 @@ test(
   timeoutMs,
 )
 
-test.each(agents.filter(({ name }) => name === "Claude Code" || name === "Codex"))(
+/** What each says when its run's budget is used up. */
+const saysOfBudget = [
+  { name: "Claude Code", says: "The run's budget is used up." },
+  { name: "Codex", says: "The run's budget is used up." },
+  { name: "Copilot CLI", says: "402 Payment Required" },
+]
+
+test.each(saysOfBudget)(
   "$name says what run it is, and stops where its budget does",
-  async (agent) => {
+  async ({ name: named, says }) => {
+    const agent = agents.find(({ name }) => name === named)!
     const person = await gateway.person(100_000)
     const { key } = await gateway.key(person)
     const format = agent.formats[0] ?? "chat"
@@ -183,7 +191,7 @@ test.each(agents.filter(({ name }) => name === "Claude Code" || name === "Codex"
     const scarce = await asks({ name: "scarce", budgetRp: 1 })
     expect(scarce).toMatchObject({ stopped: false, receipt: { calls: 0, spent_micro: 0 } })
     expect(scarce.exitCode).not.toBe(0)
-    expect(scarce.stdout + scarce.stderr).toContain("The run's budget is used up.")
+    expect(scarce.stdout + scarce.stderr).toContain(says)
   },
   2 * timeoutMs,
 )

@@ -3,6 +3,7 @@
  * which files it wants in its home, and the tool calls that one task is made of. An agent sees an environment that
  * holds nothing of the machine's but PATH, so that no other setting decides what a test finds.
  */
+import { rmSync } from "node:fs"
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
@@ -190,7 +191,32 @@ const qwenCode: Agent = {
   }),
 }
 
-export const agents: readonly Agent[] = [claudeCode, codex, openCode, qwenCode]
+/** It unpacks itself at its first start, into a cache that is not of one home alone. */
+const copilotCache = join(tmpdir(), `loket-copilot-${process.pid}`)
+process.once("exit", () => rmSync(copilotCache, { recursive: true, force: true }))
+
+const copilot: Agent = {
+  name: "Copilot CLI",
+  formats: ["chat", "messages", "responses"],
+  write: (path, content) => ["create", { path, file_text: content }],
+  read: (path) => ["view", { path }],
+  setUp: ({ url, key, model, format, contextWindow, ofRun }, prompt) => ({
+    command: [installed("@github", `copilot-${platform}`, "copilot"), "--allow-all", "--prompt", prompt],
+    env: {
+      COPILOT_OFFLINE: "true",
+      COPILOT_PROVIDER_BASE_URL: format === "messages" ? url : `${url}/v1`,
+      COPILOT_PROVIDER_TYPE: format === "messages" ? "anthropic" : "openai",
+      COPILOT_PROVIDER_WIRE_API: format === "responses" ? "responses" : "completions",
+      COPILOT_PROVIDER_API_KEY: key,
+      COPILOT_MODEL: model,
+      COPILOT_PROVIDER_MAX_PROMPT_TOKENS: String(contextWindow),
+      XDG_CACHE_HOME: copilotCache,
+      ...(ofRun && { COPILOT_PROVIDER_HEADERS: `X-Run-Id: ${ofRun.name}\nX-Run-Budget-Rp: ${ofRun.budgetRp}` }),
+    },
+  }),
+}
+
+export const agents: readonly Agent[] = [claudeCode, codex, openCode, qwenCode, copilot]
 
 /** A home and a directory to work in, both gone when the test is. */
 export class Desk implements AsyncDisposable {

@@ -66,11 +66,14 @@ function counted(answers: readonly string[]): string {
   return [...times].map(([answer, count]) => (count === 1 ? answer : `${answer} × ${count}`)).join(", ")
 }
 
+/** What Copilot CLI prints after all else. */
+const SUMMARY = /^(?:Changes|Duration|Tokens|Requests|Resume)\s/
+
 /** The last line that was printed. */
 function lastWords(stdout: string, stderr: string): string {
   // oxlint-disable-next-line no-control-regex -- colours of a terminal
   const plain = `${stderr}\n${stdout}`.replaceAll(/\u001B\[[\d;]*m/g, "")
-  const lines = plain.split("\n").filter((line) => line.trim() !== "")
+  const lines = plain.split("\n").filter((line) => line.trim() !== "" && !SUMMARY.test(line))
   return (lines.at(-1) ?? "").replaceAll("|", "\\|").slice(0, 400)
 }
 

@@ -137,6 +137,36 @@ qwen --auth-type openai`,
     },
   },
   {
+    id: "copilot-cli",
+    name: "GitHub Copilot CLI",
+    seen: { tried: "1.0.102" },
+    formats: ["chat", "messages", "responses"],
+    example: "deepseek-v3.2",
+    snippets: [
+      {
+        language: "sh",
+        code: `export COPILOT_PROVIDER_BASE_URL=<BASE>/v1
+export COPILOT_PROVIDER_API_KEY=<API_KEY>
+export COPILOT_MODEL=<MODEL>
+export COPILOT_PROVIDER_MAX_PROMPT_TOKENS=<CONTEXT>
+export COPILOT_PROVIDER_MAX_OUTPUT_TOKENS=<OUTPUT>
+copilot`,
+      },
+    ],
+    notes: {
+      id: [
+        "Tanpa akun GitHub. Di jaringan yang tidak menjangkau GitHub: `COPILOT_OFFLINE=true`.",
+        "Untuk messages: `COPILOT_PROVIDER_TYPE=anthropic` dan alamat tanpa `/v1`; untuk responses: `COPILOT_PROVIDER_WIRE_API=responses`.",
+        "Dari kesalahan hanya statusnya yang ditampilkan, misalnya `402 Payment Required`: alasannya ada di dasbor.",
+      ],
+      en: [
+        "Without an account of GitHub's. In a network that does not reach GitHub: `COPILOT_OFFLINE=true`.",
+        "For messages: `COPILOT_PROVIDER_TYPE=anthropic` and the address without `/v1`; for responses: `COPILOT_PROVIDER_WIRE_API=responses`.",
+        "Of an error it shows the status alone, such as `402 Payment Required`: why is in the dashboard.",
+      ],
+    },
+  },
+  {
     id: "cline",
     name: "Cline",
     seen: { tried: "3.0.65" },
