@@ -55,17 +55,14 @@ export class SlidingWindow {
   add(amount: number, atMs: number): void {
     const second = Math.floor(atMs / 1_000)
     const index = second % BUCKETS
-    if (atMs < this.#summedAt) this.#leavesAt = -Infinity
     if (this.#seconds[index] !== second) {
       this.#seconds[index] = second
       this.#counts[index] = 0
-      this.#lasts[index] = -Infinity
       this.#leavesAt = -Infinity
     }
     this.#lasts[index] = Math.max(atMs, this.#lasts[index] ?? -Infinity)
     this.#counts[index] = (this.#counts[index] ?? 0) + amount
     this.#sum += amount
-    this.#leavesAt = Math.min(this.#leavesAt, atMs + WINDOW_MS)
   }
 
   /** Corrects what was added at `atMs`, if that second is still in the window. */
@@ -113,7 +110,6 @@ export class SlidingWindow {
   /** Whole seconds until `amount` more would fit, at least 1; undefined when it never will. */
   waitS(amount: number, nowMs: number): number | undefined {
     if (amount > this.limit) return undefined
-    if (amount > this.#share) return Math.max(1, this.resetS(nowMs))
     let used = this.used(nowMs)
     let endsMs = nowMs
     for (const bucket of this.#live(nowMs).sort((a, b) => a.endsMs - b.endsMs)) {

@@ -43,7 +43,76 @@ const moves = fc.array(
   { maxLength: 80 },
 )
 
+/** What was counted in each second, one by one: a window without places that are used again. */
+class Counted {
+  readonly #seconds = new Map<number, { count: number; lastMs: number }>()
+  readonly #limit: number
+  readonly #share: number
+
+  constructor(limit: number, share: number) {
+    this.#limit = limit
+    this.#share = share
+  }
+  add(amount: number, atMs: number) {
+    const { count, lastMs } = this.#seconds.get(Math.floor(atMs / 1_000)) ?? { count: 0, lastMs: 0 }
+    this.#seconds.set(Math.floor(atMs / 1_000), { count: count + amount, lastMs: Math.max(lastMs, atMs) })
+  }
+  correct(by: number, atMs: number) {
+    const counted = this.#seconds.get(Math.floor(atMs / 1_000))
+    if (counted !== undefined) counted.count = Math.max(0, counted.count + by)
+  }
+  buckets(nowMs: number) {
+    return [...this.#seconds.values()].filter(({ count, lastMs }) => count > 0 && nowMs < lastMs + 60_000)
+  }
+  used = (nowMs: number) => this.buckets(nowMs).reduce((sum, { count }) => sum + count, 0)
+  fits(amount: number, nowMs: number) {
+    const used = this.used(nowMs)
+    return used + amount <= this.#share || (used === 0 && amount <= this.#limit)
+  }
+  view(nowMs: number) {
+    const ends = this.buckets(nowMs).map(({ lastMs }) => lastMs + 60_000)
+    const remaining = Math.max(0, this.#share - this.used(nowMs))
+    return { limit: this.#limit, remaining, resetS: Math.ceil((Math.max(nowMs, ...ends) - nowMs) / 1_000) }
+  }
+}
+
+const byTime = (a: { lastMs: number }, b: { lastMs: number }) => a.lastMs - b.lastMs
+
 describe("a sliding window", () => {
+  test("has what was counted in each second, and nothing of the second that had the same place before", () => {
+    // A place is used again after 61 seconds.
+    const afterMs = fc.oneof(
+      fc.nat(900),
+      fc.integer({ min: 59_000, max: 61_500 }),
+      fc.constantFrom(60_000, 61_000, 122_000),
+    )
+    const kind = fc.constantFrom("add", "add late", "correct")
+    const step = fc.record({ kind, afterMs, amount: fc.integer({ min: -6, max: 6 }), which: fc.nat(80) })
+    fc.assert(
+      fc.property(limits, shares, starts, fc.array(step, { maxLength: 40 }), (limit, share, start, steps) => {
+        const window = new SlidingWindow(limit, share)
+        const model = new Counted(limit, shareOf(limit, share))
+        const times: number[] = []
+        let now: number = start
+        for (const { kind, afterMs, amount, which } of steps) {
+          now += afterMs
+          const at = kind === "correct" ? times[which % times.length] : kind === "add" ? now : Math.max(0, now - 300)
+          if (at === undefined) continue
+          for (const each of [window, model]) {
+            if (kind === "correct") each.correct(amount, at)
+            else each.add(Math.abs(amount), at)
+          }
+          if (kind !== "correct") times.push(at)
+          expect(window.used(now)).toBe(model.used(now))
+          expect(window.fits(Math.abs(amount), now)).toBe(model.fits(Math.abs(amount), now))
+          expect(window.view(now)).toEqual(model.view(now))
+          expect(window.buckets(now).toSorted(byTime)).toEqual(model.buckets(now).toSorted(byTime))
+        }
+      }),
+      { numRuns: 500 },
+    )
+  })
+
   test("has what a window has that was never asked before", () => {
     fc.assert(
       fc.property(starts, moves, (start, steps) => {
