@@ -90,17 +90,11 @@ export class CountedWindow {
     return this.#own.used(nowMs) === 0
   }
 
-  /** Counts so much where it fits; undefined where the counter has to be asked (`ask`). */
-  takeNow(amount: number, nowMs: number): Taken | undefined {
-    if (this.#exact === undefined) return this.#byShare(amount, nowMs)
-    if (nowMs < this.#fullUntilMs) return { fits: false, retryAfterS: secondsUntil(this.#fullUntilMs, nowMs) }
-    return undefined
-  }
-
-  /** Counts so much where it fits. */
-  ask(amount: number, nowMs: number, done: (taken: Taken) => void): void {
+  /** Counts so much where it fits; `done` at once where the counter need not be asked. */
+  take(amount: number, nowMs: number, done: (taken: Taken) => void): void {
     const counter = this.#exact
     if (counter === undefined) return done(this.#byShare(amount, nowMs))
+    if (nowMs < this.#fullUntilMs) return done({ fits: false, retryAfterS: secondsUntil(this.#fullUntilMs, nowMs) })
     counter.counts.take(counter.window, this.#amount(amount), (counted) =>
       counter.self({ type: "taken", amount, counted, done }),
     )

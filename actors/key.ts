@@ -142,10 +142,7 @@ export class Key implements Behaviour<KeyCommand> {
       return reply({ kind: "elsewhere", record })
     const { requests } = this.#windows
     if (!counted || requests === undefined) return reply(this.#counted(undefined))
-    const now = this.#clock.monotonic()
-    const taken = requests.takeNow(1, now)
-    if (taken !== undefined) return reply(this.#counted(taken))
-    requests.ask(1, now, (asked) => reply(this.#counted(asked)))
+    requests.take(1, this.#clock.monotonic(), (taken) => reply(this.#counted(taken)))
   }
 
   /** By the key as it is now: it may have been another one when the window was asked. */
@@ -169,13 +166,11 @@ export class Key implements Behaviour<KeyCommand> {
     const now = this.#clock.monotonic()
     const { tokens: window } = this.#windows
     if (window === undefined) return this.#reserve(reservation, { fits: true, atMs: now }, reply)
-    const taken = window.takeNow(tokens, now)
-    if (taken !== undefined) return this.#reserve(reservation, taken, reply)
     this.#asking.add(requestId)
-    window.ask(tokens, now, (asked) => {
-      if (this.#asking.delete(requestId)) return this.#reserve(reservation, asked, reply)
+    window.take(tokens, now, (taken) => {
+      if (this.#asking.delete(requestId)) return this.#reserve(reservation, taken, reply)
       // It was released meanwhile.
-      if (asked.fits) window.correct(-tokens, asked.atMs, this.#clock.monotonic())
+      if (taken.fits) window.correct(-tokens, taken.atMs, this.#clock.monotonic())
       reply({ kind: "unavailable" })
     })
   }

@@ -38,7 +38,7 @@ test("what was being told while the counter began anew is told to the new one, a
     true,
   )
   const taken: Taken[] = []
-  for (let call = 0; call < 3; call++) window.ask(1, 1_000, (each) => taken.push(each))
+  for (let call = 0; call < 3; call++) window.take(1, 1_000, (each) => taken.push(each))
   expect(taken.map(({ fits }) => fits)).toEqual([true, true, true])
   expect(counts.asked.length).toBe(1)
   // The beat that names the new epoch is heard before the answer to what was told under the old one.

@@ -54,9 +54,7 @@ class Process implements Disposable {
   }
 
   async take(amount = 1, window = this.requests): Promise<Taken> {
-    const now = performance.now()
-    const taken =
-      window.takeNow(amount, now) ?? (await new Promise<Taken>((resolve) => window.ask(amount, now, resolve)))
+    const taken = await new Promise<Taken>((resolve) => window.take(amount, performance.now(), resolve))
     if (taken.fits) this.admitted += amount
     return taken
   }
