@@ -3,8 +3,8 @@
  * under its share. With one (`WindowCounts`) it is asked, and the own count goes on beside it, for the time in which the counter is away.
  *
  * What the counter does not know is owed to it: what was admitted by the share, and every correction. It is told as soon as the counter
- * is there, and all of the own count where the counter has begun anew. What was told without an answer is told again: a call that is
- * counted twice for a minute is better than one that is not counted.
+ * is there, and all of the own count where the counter has begun anew. What was told without an answer is told again, but for what was
+ * given back: a call that is counted twice for a minute is better than one that is not counted.
  *
  * While the counter is away, what it last said of the others still counts: they have used that much, whatever their shares are.
  */
@@ -245,7 +245,8 @@ export class CountedWindow {
   #onSharedCount(sharedBuckets: readonly SharedBucket[], counted: Counted | undefined, nowMs: number): void {
     this.#isTelling = false
     if (counted === undefined) {
-      for (const { second, ms, by } of sharedBuckets) this.#oweAt(second * 1_000 + ms, by)
+      // What was given back may have been heard: twice, it would open the window.
+      for (const { second, ms, by } of sharedBuckets) if (by > 0) this.#oweAt(second * 1_000 + ms, by)
       // It has begun anew since this was told, and said so while nothing else could be told.
       if (this.#epoch !== this.#counter?.counts.epoch) this.tell(nowMs)
       return
