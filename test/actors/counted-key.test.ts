@@ -1,6 +1,6 @@
 /** A key whose windows are counted elsewhere: what it does while an answer is on its way. */
 import { expect, test } from "bun:test"
-import type { CountReply, ReserveReply } from "../../actors/key-record.ts"
+import type { CountReply, KeyView, ReserveReply } from "../../actors/key-record.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type { Amount, CountAnswered, Counted, CountState, SharedBucket, WindowCounts } from "../../actors/window.ts"
 import { budget, key, startsOf } from "./key-harness.ts"
@@ -74,6 +74,53 @@ test("a key that was revoked while its window was asked is refused", () => {
   expect(replies).toMatchObject([{ kind: "revoked" }])
 })
 
+test("a key that was removed while its window was asked is unknown", () => {
+  const { counts, counting, send } = counted({ requestsPerMinute: 10 })
+  const replies = counting()
+  send({ type: "loaded", loaded: undefined })
+  counts.answer()
+  expect(replies).toEqual([{ kind: "unknown" }])
+})
+
+test("a full window of requests is not asked again before there is room, and one of tokens is: a correction may make it", () => {
+  const { counts, counting, reserving } = counted({ requestsPerMinute: 10, tokensPerMinute: 100 })
+  counting()
+  counts.answer({ fits: false, used: 10 })
+  expect(counting()).toMatchObject([{ kind: "requests-exceeded", retryAfterS: 30 }])
+  expect(counts.asked.length).toBe(0)
+  reserving("a", 90)
+  counts.answer({ fits: false })
+  expect(reserving("b", 90)).toEqual([])
+  counts.answer()
+})
+
+test("what is told of it waits until both windows are known, where that is longer ago than a second", () => {
+  const { clock, counts, counting, send } = counted({ requestsPerMinute: 10, tokensPerMinute: 100 })
+  const looks: CountAnswered[] = []
+  counts.look = (_, __, answered) => void looks.push(answered)
+  const told: KeyView[] = []
+  const viewing = () => send({ type: "view", reply: (view) => told.push(view) })
+  const said = { epoch: "one", atMs: 0, fits: true, emptyAtMs: 60_000, fitsAtMs: 0 }
+  viewing()
+  looks.shift()?.({ ...said, used: 4 })
+  expect([told.length, looks.length]).toEqual([0, 1])
+  looks.shift()?.({ ...said, used: 70 })
+  expect(told).toMatchObject([{ requests: { remaining: 6 }, tokens: { remaining: 30 } }])
+  viewing()
+  expect([told.length, looks.length]).toEqual([2, 0])
+  clock.advance(1_001)
+  counting()
+  counts.answer({ used: 5 })
+  viewing()
+  expect([told.length, looks.length]).toEqual([2, 1])
+})
+
+test("a call that is reserved for twice is a bug, also while its tokens are asked for", () => {
+  const { reserving } = counted({ tokensPerMinute: 100 })
+  reserving("a", 30)
+  expect(() => reserving("a", 30)).toThrow("reserved twice")
+})
+
 test("money is held when the tokens are there, and not before", () => {
   const { counts, reserving, usage } = counted({ tokensPerMinute: 100, ...budget(1_000n, "daily") })
   const replies = reserving("a", 30)
@@ -97,6 +144,11 @@ test("a call that ended while its tokens were asked for gives them back, and hol
   expect(usage()).toBe(micro(0n))
   // In the second in which it was counted.
   expect(counts.told).toEqual([{ window: "key:tokens", buckets: [{ second: 1_000, ms: 500, by: -30 }] }])
+  // One that would have been refused has none to give back.
+  reserving("b", 30)
+  release("b")
+  counts.answer({ fits: false })
+  expect(counts.told.length).toBe(1)
 })
 
 test("what an answer that ran for over a minute took beyond its reservation is told of the second in which it ended", () => {
@@ -109,14 +161,18 @@ test("what an answer that ran for over a minute took beyond its reservation is t
 })
 
 test("without an answer it goes by its share, and tells it when the counter has begun anew", () => {
-  const { counts, counting, send } = counted({ requestsPerMinute: 1 })
+  const { counts, counting, reserving, send } = counted({ requestsPerMinute: 1, tokensPerMinute: 100 })
   const [first, second] = [counting(), counting()]
   counts.state = "away"
   counts.answer("nothing")
   counts.answer("nothing")
   expect([first, second]).toMatchObject([[{ kind: "active" }], [{ kind: "requests-exceeded" }]])
+  reserving("a", 30)
   expect(counts.told).toEqual([])
   Object.assign(counts, { state: "telling", epoch: "two" })
   send({ type: "tell" })
-  expect(counts.told).toEqual([{ window: "key:requests", buckets: [{ second: 1_000, ms: 0, by: 1 }] }])
+  expect(counts.told).toEqual([
+    { window: "key:requests", buckets: [{ second: 1_000, ms: 0, by: 1 }] },
+    { window: "key:tokens", buckets: [{ second: 1_000, ms: 0, by: 30 }] },
+  ])
 })

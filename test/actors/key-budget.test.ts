@@ -200,6 +200,86 @@ describe("a key's budget", () => {
     behaviour.receive({ type: "settle", usage, reply: (charge) => charges.push(charge) })
     behaviour.receive({ type: "budget", budget: asked!, news: { type: "not-grown" } })
     expect(charges).toEqual([])
+    // What costs nothing needs no budget.
+    behaviour.receive({ type: "settle", usage: { ...usage, actual: zero }, reply: (charge) => charges.push(charge) })
+    expect(charges).toEqual([zero])
+  })
+
+  test("that a key has not, or has no more, bounds no call", () => {
+    const { reserve, settle, change } = key(budget(100n, "daily"))
+    const starts = startsOf(reserve("a", 10n, 60n))
+    change({ budget: undefined })
+    expect(settle("a", 130n, starts)).toBe(micro(130n))
+    expect(settle("admitted by a key that was started again", 130n)).toBe(micro(130n))
+  })
+
+  test("pays its last micro-rupiah for a call that was admitted before the key was started again", () => {
+    const { settle } = key(budget(100n, "daily"), { spent: 99n })
+    expect(settle("admitted by another", 30n)).toBe(micro(1n))
+  })
+
+  test("is not spent anew by what was spent the day before, nor is that forgotten when some of it is taken back", () => {
+    const at = "2026-03-10T12:00:00Z"
+    const { usage, moveTo, behaviour } = key(budget(100n, "daily"), { at, spent: 60n })
+    const { starts } = calendarAt(Date.parse(at), plain.timeZone)
+    behaviour.receive({ type: "unsettle", charge: micro(20n), starts })
+    expect(usage()).toBe(micro(40n))
+    moveTo("2026-03-10T17:00:00Z")
+    expect(usage()).toBe(zero)
+  })
+
+  test("keeps of a lease what calls under way hold, once its day is over or it is one of another period", () => {
+    for (const end of ["day", "change"] as const) {
+      const { clock, reserve, release, settle, usage, change, moveTo, kept } = key(budget(100n, "daily"))
+      const starts = startsOf(reserve("a", 40n))
+      reserve("b", 10n)
+      expect(kept("daily")).toBe(100n)
+      if (end === "day") moveTo("2026-03-10T17:00:00Z")
+      else change(budget(100n, "monthly"))
+      expect([usage(), kept("daily", starts.daily)]).toEqual([zero, 50n])
+      release("b")
+      expect(kept("daily", starts.daily)).toBe(40n)
+      settle("a", 30n, starts)
+      expect(kept("daily", starts.daily)).toBe(30n)
+      // Nor is more kept of it for a call that was admitted by a key that was started again.
+      settle("admitted by another", 20n, starts)
+      if (end === "day") expect(kept("daily", starts.daily)).toBe(50n)
+      clock.advance(1_000)
+    }
+  })
+
+  test("gives back all that is not held while its process drains, also one that is set meanwhile", () => {
+    for (const when of ["before", "after"] as const) {
+      const { reserve, release, settle, change, kept, send } = key(when === "before" ? budget(100n, "daily") : {})
+      if (when === "before") {
+        reserve("a", 40n)
+        expect(kept("daily")).toBe(100n)
+        send({ type: "lease", news: { type: "drain" } })
+        expect(kept("daily")).toBe(40n)
+        release("a")
+      } else {
+        send({ type: "lease", news: { type: "drain" } })
+        change(budget(100n, "daily"))
+      }
+      expect(kept("daily")).toBe(0n)
+      reserve("b", 10n)
+      settle("b", 5n)
+      expect(kept("daily")).toBe(5n)
+    }
+  })
+
+  test("keeps a key until its lease is given back, and one that was started again until it knows of one", () => {
+    const { clock, behaviour, reserve, release, kept } = key(budget(100n, "total"))
+    expect(behaviour.idle()).toBe(true)
+    reserve("a", 40n)
+    release("a")
+    expect([behaviour.idle(), kept("total")]).toEqual([false, 100n])
+    clock.advance(120_000)
+    expect([behaviour.idle(), kept("total")]).toEqual([true, 0n])
+    const again = key(budget(100n, "total"), { isRestarted: true })
+    expect(again.behaviour.idle()).toBe(false)
+    again.clock.advance(240_000)
+    expect([again.behaviour.idle(), again.kept("total")]).toEqual([true, 0n])
   })
 
   test("that was removed and set again in its period still knows what calls under way hold", () => {

@@ -63,6 +63,11 @@ class Leases {
     row.settled += ofLease
     row.elsewhere += charge - ofLease
   }
+  /** What the process has of a budget: spent or not. */
+  kept(period: SpendingPeriod, start: number): bigint {
+    const { granted, returned } = this.#rows.get(`${period} ${start}`) ?? { granted: 0n, returned: 0n }
+    return granted - returned
+  }
   #lease = ({ granted, returned, settled, version }: Row) => ({
     granted: micro(granted),
     returned: micro(returned),
@@ -74,7 +79,13 @@ class Leases {
 /** A key on a wall clock that starts at `at` (ISO 8601). */
 export function key(
   record: Partial<KeyRecord>,
-  { at = "2026-03-10T12:00:00Z", spent = 0n, share = whole, counts = undefined as WindowCounts | undefined } = {},
+  {
+    at = "2026-03-10T12:00:00Z",
+    spent = 0n,
+    share = whole,
+    counts = undefined as WindowCounts | undefined,
+    isRestarted = false,
+  } = {},
 ) {
   const clock = new VirtualClock(Date.parse(at))
   const leases = new Leases()
@@ -113,6 +124,7 @@ export function key(
     },
     loaded({}, spent),
     share,
+    isRestarted,
   )
   const view = () => answer<KeyView>((reply) => ({ type: "view", reply }))
   return {
@@ -145,6 +157,8 @@ export function key(
     usage: () => view().budget?.usage,
     book: (period: SpendingPeriod, charge: bigint) =>
       leases.book(period, calendarAt(clock.now(), plain.timeZone).starts[period], charge),
+    kept: (period: SpendingPeriod, start = calendarAt(clock.now(), plain.timeZone).starts[period]) =>
+      leases.kept(period, start),
     moveTo: (iso: string) => {
       leases.spent = 0n
       clock.advance(Date.parse(iso) - clock.now())

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import type { CountReply, LateRefusal, LoadedKey } from "../../actors/key-record.ts"
+import type { CountReply, KeyForecast, LateRefusal, LoadedKey } from "../../actors/key-record.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { readNetwork } from "../../actors/network.ts"
 import { calendarAt } from "../../actors/period.ts"
@@ -44,6 +44,11 @@ test("a key that is bound to networks takes nothing of its window for whoever is
   expect(count(true, "203.0.113.1").kind).toBe("requests-exceeded")
   expect(key({ binding: { networks: [] } }).count(true, "203.0.113.1").kind).toBe("elsewhere")
   expect(key({ binding: {} }).count().kind).toBe("active")
+  // Whoever was let in from there before is not asked again.
+  const call = { counted: false, secret: "", origin: undefined }
+  const replies: CountReply[] = []
+  key({ binding }).send({ type: "count", call, reply: (reply) => void replies.push(reply) })
+  expect(replies).toMatchObject([{ kind: "active" }])
 })
 
 describe("a secret that was replaced", () => {
@@ -110,6 +115,20 @@ describe("a key's calls", () => {
     },
   )
 
+  test("that came before a pause are not refused for it: the ceilings say so themselves", () => {
+    const { count, change, reserve } = key({})
+    change({ paused: { until: Infinity } })
+    expect([count().kind, reserve("a", 1n).kind]).toEqual(["paused", "reserved"])
+  })
+
+  test("that another key's window refused are taken back, one by one", () => {
+    const { clock, count, send, view } = key({ requestsPerMinute: 5 })
+    clock.advance(500_000)
+    for (let call = 0; call < 3; call++) count()
+    send({ type: "uncount", countedAtMs: 500_000 })
+    expect(view().requests?.remaining).toBe(3)
+  })
+
   test("that are free of the window are looked at and not counted", () => {
     const { count } = key({ requestsPerMinute: 1 })
     for (let free = 0; free < 3; free++) expect(count(false).kind).toBe("active")
@@ -120,6 +139,14 @@ describe("a key's calls", () => {
 })
 
 describe("a key's tokens", () => {
+  test("are given back whole where the budget is short, and reserved once for a call", () => {
+    const { reserve, view } = key({ tokensPerMinute: 100, ...budget(10n, "daily") })
+    expect(reserve("a", 11n, 11n, 40).kind).toBe("budget-exceeded")
+    expect(view().tokens).toEqual({ limit: 100, remaining: 100, resetS: 0 })
+    expect(reserve("a", 5n, 5n, 40).kind).toBe("reserved")
+    expect(() => reserve("a", 5n, 5n, 40)).toThrow("reserved twice")
+  })
+
   test("are taken at admission, given back by a release, and corrected at settlement where they were counted", () => {
     const { clock, reserve, release, settle, view } = key({ tokensPerMinute: 100 })
     reserve("a", 0n, 0n, 60)
@@ -151,6 +178,35 @@ describe("a key's tokens", () => {
   test("that a call alone has too many of have no wait that helps", () => {
     const { reserve } = key({ tokensPerMinute: 100 })
     expect(reserve("a", 0n, 0n, 101)).toEqual({ kind: "tokens-exceeded", retryAfterS: undefined })
+  })
+})
+
+describe("a forecast", () => {
+  const forecast = (it: ReturnType<typeof key>, tokens: number) => {
+    const told: KeyForecast[] = []
+    it.send({ type: "forecast", tokens, reply: (said) => told.push(said) })
+    return told
+  }
+
+  test("says what a call would wait for, when the budget begins anew, and takes nothing", () => {
+    const it = key({ requestsPerMinute: 2, tokensPerMinute: 100, ...budget(10n, "daily") })
+    it.count()
+    it.reserve("a", 1n, 1n, 40)
+    const nothing = { requests: undefined, tokens: undefined }
+    // To midnight in Jakarta.
+    expect(forecast(it, 60)).toEqual([{ view: it.view(), budgetEndsInS: 5 * 3_600, ...nothing }])
+    it.clock.advance(10_000)
+    it.count()
+    expect(forecast(it, 61)).toMatchObject([{ requests: { retryAfterS: 50 }, tokens: { retryAfterS: 50 } }])
+    expect(forecast(it, 101)).toMatchObject([{ tokens: { retryAfterS: undefined } }])
+    expect(it.view()).toMatchObject({ requests: { remaining: 0 }, tokens: { remaining: 60 } })
+  })
+
+  test("of a key without limits is that nothing holds it up", () => {
+    const view = { requests: undefined, tokens: undefined, budget: undefined }
+    const nothing = { requests: undefined, tokens: undefined }
+    expect(forecast(key({}), 1_000_000)).toEqual([{ view, budgetEndsInS: undefined, ...nothing }])
+    expect(forecast(key(budget(10n, "total")), 1)).toMatchObject([{ budgetEndsInS: undefined, ...nothing }])
   })
 })
 
