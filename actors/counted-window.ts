@@ -156,12 +156,10 @@ export class CountedWindow {
     const full = this.#own.view(nowMs)
     const own = full.resetS > WINDOW_S ? { ...full, resetS: WINDOW_S } : full
     const seen = this.#seenAt(nowMs)
-    const isExact = this.#exact !== undefined
-    if (!isExact && seen === undefined) return own
     const used = this.#own.used(nowMs)
-    const all = Math.max(0, limit - Math.max(seen?.used ?? 0, used))
-    if (isExact) {
-      return { limit, remaining: all, resetS: Math.max(own.resetS, seen ? secondsUntil(seen.emptyAtMs, nowMs) : 0) }
+    if (this.#exact !== undefined) {
+      const remaining = Math.max(0, limit - Math.max(seen?.used ?? 0, used))
+      return { limit, remaining, resetS: Math.max(own.resetS, seen ? secondsUntil(seen.emptyAtMs, nowMs) : 0) }
     }
     return { ...own, remaining: Math.min(own.remaining, Math.max(0, limit - used - (seen?.others ?? 0))) }
   }
@@ -252,7 +250,7 @@ export class CountedWindow {
       return
     }
     this.#see(counted, nowMs)
-    if (this.#unreported.size > 0) this.tell(nowMs)
+    this.tell(nowMs)
   }
 }
 
