@@ -266,6 +266,11 @@ describe("a key's budget", () => {
       settle("b", 5n)
       expect(kept("daily")).toBe(5n)
     }
+    const { change, kept, reserve, send } = key({})
+    send({ type: "lease", news: { type: "freed" } })
+    change(budget(100n, "daily"))
+    reserve("a", 10n)
+    expect(kept("daily")).toBe(100n)
   })
 
   test("keeps a key until its lease is given back, and one that was started again until it knows of one", () => {
