@@ -19,7 +19,6 @@ interface Queues {
 export class Turns {
   /** The map's order is whose turn it is. */
   readonly #accounts = new Map<string, Queues>()
-  #size = 0
 
   add({ requestId, accountId, keyId }: WaitingCall): void {
     let queues = this.#accounts.get(accountId)
@@ -28,14 +27,12 @@ export class Turns {
     if (queue === undefined) queues.byKey.set(keyId, new Set([requestId]))
     else queue.add(requestId)
     queues.size++
-    this.#size++
   }
 
   remove({ requestId, accountId, keyId }: WaitingCall): void {
     const queues = this.#accounts.get(accountId)
     const queue = queues?.byKey.get(keyId)
     if (queues === undefined || queue?.delete(requestId) !== true) return
-    this.#size--
     queues.size--
     if (queue.size === 0) queues.byKey.delete(keyId)
     if (queues.size === 0) this.#accounts.delete(accountId)
@@ -59,8 +56,7 @@ export class Turns {
    */
   givesWay({ accountId, keyId }: Omit<WaitingCall, "requestId">): string | undefined {
     const own = this.#accounts.get(accountId)
-    // When every account waits with one call there is nobody to take a place from.
-    const most = this.#size > this.#accounts.size ? largest(this.#accounts.values()) : undefined
+    const most = largest(this.#accounts.values())
     if (most === undefined) return undefined
     if (most.size > (own?.size ?? 0) + 1) return newest(largest(most.byKey.values()))
     // The account's own calls: a key of it may take a place from another.
@@ -96,7 +92,7 @@ const GONE_AFTER_MS = 60_000
 
 export class Presence {
   readonly #clock: Clock
-  /** When each account asked last, or was seen to hold; in this order. */
+  /** When each account asked last, took a slot, or was seen to hold; in this order. */
   readonly #seen = new Map<string, number>()
   /** Slots held, of accounts that hold any. */
   readonly #held = new Map<string, number>()
@@ -112,7 +108,9 @@ export class Presence {
     this.#see(accountId)
   }
 
+  /** It may have waited for so long that it counted as gone. */
   takes(accountId: string): void {
+    this.#see(accountId)
     this.#held.set(accountId, this.held(accountId) + 1)
   }
 
@@ -130,11 +128,6 @@ export class Presence {
   get count(): number {
     this.#forgetGone()
     return this.#seen.size
-  }
-
-  /** How many there would be, had this one asked. */
-  countWith(accountId: string): number {
-    return this.count + (this.#seen.has(accountId) ? 0 : 1)
   }
 
   /** In how many milliseconds the first of them may be gone. */

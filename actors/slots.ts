@@ -132,7 +132,7 @@ export class Slots implements Behaviour<SlotsCommand> {
   }
 
   #forecast(caller: Omit<SlotCaller, "requestId">): SlotsForecast["kind"] {
-    if (this.#mayTake(caller.accountId, this.#presence.countWith(caller.accountId))) return "acquired"
+    if (this.#mayTake(caller.accountId)) return "acquired"
     const limit = QUEUE_FACTOR * this.#cap
     if (this.#waiting.size < limit) return "waits"
     return this.#waiting.size === limit && this.#turns.givesWay(caller) !== undefined ? "waits" : "full"
@@ -150,11 +150,11 @@ export class Slots implements Behaviour<SlotsCommand> {
    * A slot is free, and if only the last quarter of them is, the account has fewer than its share: as many as each would have, were
    * they dealt out to all accounts that are present. One that is alone has them all.
    */
-  #mayTake(accountId: string, present = this.#presence.count): boolean {
+  #mayTake(accountId: string): boolean {
     const free = this.#cap - this.#taken.size
     if (free <= 0) return false
     if (free > Math.floor(this.#cap / KEPT_PART)) return true
-    const share = Math.max(1, Math.floor(this.#cap / present))
+    const share = Math.max(1, Math.floor(this.#cap / this.#presence.count))
     return this.#presence.held(accountId) < share
   }
 

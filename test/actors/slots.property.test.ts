@@ -29,6 +29,9 @@ class World {
     this.waiting.set(caller.requestId, caller)
     const reply = ({ kind }: AcquireReply) => {
       expect(this.waiting.delete(caller.requestId)).toBe(true)
+      // Of the last quarter nobody gets one who has his share, also by what he has given back.
+      if (kind === "acquired" && this.cap - this.held.size <= Math.floor(this.cap / 4))
+        expect(this.count(this.held, accountId)).toBeLessThan(this.share())
       if (kind === "acquired") this.held.set(caller.requestId, caller)
       else this.refused.push(caller)
     }
