@@ -104,12 +104,11 @@ export class Circuit {
 
   /** Calls that were under way together are one opening, however many of them fail. */
   #open(nowMs: number, forMs: number, isProbe: boolean): void {
-    const isOpen = this.state(nowMs) === "open"
-    if (!isOpen || isProbe) {
+    if (this.state(nowMs) !== "open" || isProbe) {
       this.#openings += 1
       this.#openedAt = nowMs
     }
-    this.#opensAgainAt = Math.max(nowMs + forMs, isOpen ? (this.#opensAgainAt ?? 0) : 0)
+    this.#opensAgainAt = Math.max(nowMs + forMs, this.reopensAt)
   }
 }
 
@@ -211,7 +210,8 @@ export class Capacity {
   hasRoomFor(tokens: number, nowMs: number): boolean {
     if (this.#most !== undefined && this.inFlight >= this.#most) return false
     if (this.#requests !== undefined && !this.#requests.fits(1, nowMs)) return false
-    return this.#tokens === undefined || this.#tokens.fits(tokens, nowMs) || this.#fitsAlone(tokens, nowMs)
+    // A call that is larger than the limit itself may go when nothing else is counted: else it never could.
+    return this.#tokens === undefined || this.#tokens.fits(tokens, nowMs) || this.#tokens.used(nowMs) === 0
   }
 
   enter(tokens: number, nowMs: number): void {
@@ -232,10 +232,5 @@ export class Capacity {
 
   leave(): void {
     this.inFlight -= 1
-  }
-
-  /** A call that is larger than the limit itself may go when nothing else is counted: else it never could. */
-  #fitsAlone(tokens: number, nowMs: number): boolean {
-    return this.#tokens !== undefined && tokens > this.#tokens.limit && this.#tokens.used(nowMs) === 0
   }
 }

@@ -19,7 +19,7 @@ export function readNetwork(text: string): Network | undefined {
   const [written = "", length, ...rest] = text.split("/")
   const address = readAddress(written)
   if (address === undefined || rest.length > 0) return undefined
-  const width = isMapped(written, address) ? 128 : address.bits
+  const width = written.includes(":") ? 128 : 32
   if (length !== undefined && !/^(?:0|[1-9]\d{0,2})$/.test(length)) return undefined
   const prefix = (length === undefined ? width : Number(length)) - (width - address.bits)
   if (prefix < 0 || prefix > address.bits) return undefined
@@ -49,8 +49,6 @@ export const isPartOf = (network: Network, networks: readonly Network[]): boolea
   )
 
 const hasPrefix = ({ bits, value }: Address, prefix: number): bigint => value >> BigInt(bits - prefix)
-
-const isMapped = (written: string, { bits }: Address): boolean => bits === 32 && written.includes(":")
 
 const MAPPED = 0xffffn
 
@@ -87,7 +85,7 @@ function readGroups(text: string, isEnd: boolean): bigint[] | undefined {
   if (text === "") return []
   const words = text.split(":")
   const last = words.at(-1) ?? ""
-  const v4 = isEnd && last.includes(".") ? readV4(last) : undefined
+  const v4 = isEnd ? readV4(last) : undefined
   if (v4 !== undefined) words.splice(-1, 1, (v4 >> 16n).toString(16), (v4 & 0xffffn).toString(16))
   return words.every((word) => /^[0-9a-f]{1,4}$/i.test(word)) ? words.map((word) => BigInt(`0x${word}`)) : undefined
 }

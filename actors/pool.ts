@@ -59,7 +59,7 @@ export class Ranking {
       if (first === undefined) continue
       hasHealthy = true
       if (status.hasCapacity(first.index)) return first.index
-      const other = overflow(group, conversation, first, status)
+      const other = overflow(group, conversation, status)
       if (other !== undefined) return other
     }
     return hasHealthy ? "full" : this.#soonestReopening(status)
@@ -83,15 +83,11 @@ export class Ranking {
  * Where a conversation goes whose member has no room: the better of the next two in its order that are well and have room, by calls
  * under way for each unit of weight. Two are enough to even out what overflows, and they are the same ones as long as they last.
  */
-function overflow(group: readonly Place[], conversation: number, first: Place, status: PoolStatus): number | undefined {
+function overflow(group: readonly Place[], conversation: number, status: PoolStatus): number | undefined {
   const accepts = (index: number) => status.isEligible(index) && status.isHealthy(index) && status.hasCapacity(index)
-  const second = highest(group, conversation, (index) => index !== first.index && accepts(index))
+  const second = highest(group, conversation, accepts)
   if (second === undefined) return undefined
-  const third = highest(
-    group,
-    conversation,
-    (index) => index !== first.index && index !== second.index && accepts(index),
-  )
+  const third = highest(group, conversation, (index) => index !== second.index && accepts(index))
   if (third === undefined) return second.index
   const load = ({ index, weight }: Place) => status.inFlight(index) / weight
   return load(third) < load(second) ? third.index : second.index
@@ -108,7 +104,7 @@ function highest(
     if (!accepts(place.index)) continue
     if (group.length === 1) return place
     const score = scoreOf(place, conversation)
-    if (best === undefined || score > bestScore) {
+    if (score > bestScore) {
       best = place
       bestScore = score
     }

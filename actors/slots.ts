@@ -178,7 +178,7 @@ export class Slots implements Behaviour<SlotsCommand> {
     if (accountId === undefined) return this.#leave(requestId)?.reply({ kind: "full" })
     this.#taken.delete(requestId)
     this.#presence.releases(accountId)
-    if (this.#waiting.size > 0) this.#serve()
+    this.#serve()
   }
 
   #onExpire(requestId: string): void {

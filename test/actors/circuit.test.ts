@@ -59,6 +59,78 @@ describe("what opens a circuit", () => {
   })
 })
 
+describe("a circuit that was closed again", () => {
+  test("has forgotten what ended before: three more failures open it, for 5 s once something succeeded, and not fewer", () => {
+    const circuit = new Circuit()
+    for (let n = 0; n < 3; n++) circuit.onSuccess(0)
+    for (let n = 0; n < 3; n++) circuit.onFailure(0, false)
+    circuit.onFailure(5_000, circuit.beginCall(5_000))
+    circuit.endProbe()
+    expect(circuit.reopensAt).toBe(15_000)
+    circuit.beginCall(15_000)
+    circuit.onContent(15_000)
+    expect(circuit.isClosed).toBeTrue()
+    circuit.onSuccess(15_001)
+    for (let n = 0; n < 2; n++) circuit.onFailure(16_000, false)
+    expect(circuit.isClosed).toBeTrue()
+    circuit.onFailure(16_000, false)
+    expect([circuit.isClosed, circuit.reopensAt]).toEqual([false, 21_000])
+  })
+
+  test("opens for longer than before where nothing had succeeded in between", () => {
+    const circuit = opened()
+    circuit.beginCall(5_000)
+    circuit.onContent(5_000)
+    for (let n = 0; n < 3; n++) circuit.onFailure(6_000, false)
+    expect(circuit.reopensAt).toBe(16_000)
+  })
+
+  test("lets a call through when it is half-open again, though the call that closed it goes on, or others do", () => {
+    const circuit = opened()
+    circuit.beginCall(5_000)
+    circuit.onContent(5_000)
+    circuit.beginCall(5_500)
+    for (let n = 0; n < 3; n++) circuit.onFailure(6_000, false)
+    expect([circuit.allows(15_999), circuit.allows(16_000)]).toEqual([false, true])
+    const first = new Circuit()
+    first.beginCall(0)
+    first.onThrottled(0, 1_000, false)
+    expect(first.allows(1_000)).toBeTrue()
+  })
+})
+
+test("content of one call does not make the failures of others undone", () => {
+  const circuit = new Circuit()
+  circuit.onFailure(0, false)
+  circuit.onFailure(1, false)
+  circuit.onContent(1)
+  circuit.onSuccess(2)
+  circuit.onFailure(3, false)
+  expect(circuit.isClosed).toBeFalse()
+})
+
+test("calls that fail together are one opening, and a call from before that succeeds makes it no shorter", () => {
+  const circuit = opened()
+  for (let n = 0; n < 5; n++) circuit.onFailure(100, false)
+  circuit.onSuccess(200)
+  const { reopensAt } = circuit
+  circuit.onFailure(reopensAt, circuit.beginCall(reopensAt))
+  expect(circuit.reopensAt - reopensAt).toBe(10_000)
+})
+
+test("a credential that is refused is tried after half a minute, and each time half as often, to once in ten minutes", () => {
+  const circuit = new Circuit()
+  let now = 0
+  const lasted: number[] = []
+  for (let n = 0; n < 7; n++) {
+    circuit.onRefused(now, circuit.beginCall(now))
+    circuit.endProbe()
+    lasted.push((circuit.reopensAt - now) / 1_000)
+    now = circuit.reopensAt
+  }
+  expect(lasted).toEqual([30, 60, 120, 240, 480, 600, 600])
+})
+
 describe("a half-open circuit", () => {
   test("lets one call through at a time, and closes when it is answered", () => {
     const circuit = opened()
@@ -144,7 +216,8 @@ describe("the budget of retries", () => {
     expect(budget.refused).toBe(0)
     expect(budget.take(20)).toBeFalse()
     expect(budget.refused).toBe(1)
-    expect(budget.take(11_000)).toBeTrue()
+    expect(budget.take(9_999)).toBeFalse()
+    expect(budget.take(10_000)).toBeTrue()
   })
 
   test("is a tenth of many calls", () => {

@@ -1,7 +1,7 @@
 import { BlockList, isIP } from "node:net"
 import { expect, test } from "bun:test"
 import { assert, constantFrom, integer, ipV4, ipV6, oneof, property, string, tuple } from "fast-check"
-import { isWithin, readNetwork, writeNetwork } from "../../actors/network.ts"
+import { isPartOf, isWithin, readNetwork, writeNetwork } from "../../actors/network.ts"
 
 const written = (text: string) => {
   const network = readNetwork(text)
@@ -56,7 +56,9 @@ test.each([
   "fe80::1%eth0",
   "::ffff:203.0.113.0/24",
   "::ffff:1.2.3.4/0",
+  "::ffff:0.0.0.0/64",
   "1.2.3.4::",
+  "1:2:3:4:5:6:7:8::g",
   "localhost",
 ])("%j is none", (text) => {
   expect(readNetwork(text)).toBeUndefined()
@@ -94,6 +96,31 @@ test("one of several networks is enough, and none lets nobody in", () => {
     false,
   ])
   expect(isWithin([], "192.0.2.1")).toBe(false)
+})
+
+test.each([
+  ["203.0.113.0/24", ["203.0.113.0/24"], true],
+  ["203.0.113.0/24", ["203.0.0.0/16"], true],
+  ["203.0.113.7", ["203.0.113.0/24"], true],
+  ["203.0.113.0/24", ["0.0.0.0/0"], true],
+  ["203.0.113.0/24", ["203.0.113.0/25"], false],
+  ["203.0.113.0/24", ["203.0.113.7"], false],
+  ["203.0.113.0/24", ["203.0.112.0/24"], false],
+  ["0.0.0.0/0", ["203.0.113.0/24"], false],
+  ["2001:db8:1::/48", ["2001:db8::/32"], true],
+  ["2001:db9::/48", ["2001:db8::/32"], false],
+  // The same bits, of other addresses.
+  ["0.0.0.0/0", ["::/0"], false],
+  ["::/0", ["0.0.0.0/0"], false],
+  ["2001::/16", ["32.1.0.0/16"], false],
+  ["::ffff:203.0.113.0/120", ["203.0.113.0/24"], true],
+  ["203.0.113.0/24", ["192.0.2.0/24", "203.0.0.0/16", "2001:db8::/32"], true],
+  // Two halves of it are not looked at together.
+  ["203.0.113.0/24", ["203.0.113.0/25", "203.0.113.128/25"], false],
+  ["203.0.113.0/24", [], false],
+])("%s is part of %j: %p", (text, networks, isPart) => {
+  const all = networks.map((each) => readNetwork(each)!)
+  expect(isPartOf(readNetwork(text)!, all)).toBe(isPart)
 })
 
 const family = (text: string) => (isIP(text) === 4 ? "ipv4" : "ipv6")

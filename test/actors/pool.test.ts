@@ -118,3 +118,10 @@ test("where none is well the least ill one is asked, without weight too", () => 
   expect(ill([3, 1, 2])).toBe(1)
   expect(ill([3, 2, 1])).toBe(2)
 })
+
+test("every release sends a conversation to the same member: what backends keep of it would be read anew else", () => {
+  const ranking = new Ranking([1, 2, 3, 10].map((weight, index) => member(`first/key-${index}/model`, weight)))
+  const choices = conversations.slice(0, 40).map((conversation) => ranking.choose(conversation, moment()))
+  expect(hashOf("conversation 0")).toBe(791_951_700)
+  expect(choices.join("")).toBe("3233323233333133331312033032320013332333")
+})

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"
+import { Slots, type SlotsCommand, type SlotsForecast, type SlotsView } from "../../actors/slots.ts"
 
 const WAIT_MS = 5_000
 
@@ -155,6 +155,16 @@ describe("slots", () => {
     expect(granted.slice(-1)).toEqual(["a7"])
   })
 
+  test("of the last quarter are none for an account that has its share still, when it has given some back", () => {
+    const { acquire, release, view } = slots(4)
+    for (const id of ["a0", "a1", "b0", "c0"]) acquire(`${id[0]}/one`, id)
+    for (const id of ["c0", "a1"]) release(id)
+    acquire("d/one", "d0")
+    // One of four is its share.
+    acquire("a/one", "a2")
+    expect(view()).toEqual({ cap: 4, taken: 3, waiting: 1 })
+  })
+
   test("of the last quarter are shared with an account that holds one for which it had waited for more than a minute", () => {
     const { clock, acquire, release, granted, view } = slots(8)
     for (const id of calls("a", 8)) acquire("a/one", id)
@@ -169,11 +179,14 @@ describe("slots", () => {
   })
 
   test("are not waited for by more than a queue that a lower cap has made shorter, not even in another's place", () => {
-    const { acquire, full, setCap, view } = slots(2)
+    const { acquire, behaviour, full, setCap, view } = slots(2)
     for (const id of calls("a", 10)) acquire("a/one", id)
     setCap(1)
+    const told: SlotsForecast["kind"][] = []
+    const caller = { accountId: "b", keyId: "one" }
+    behaviour.receive({ type: "forecast", caller, reply: ({ kind }) => told.push(kind) })
     acquire("b/one", "b0")
-    expect([full, view().waiting]).toEqual([["b0"], 8])
+    expect([told, full, view().waiting]).toEqual([["full"], ["b0"], 8])
   })
 
   test("are waited for anew by a call whose wait was ended, for as long as it says now", () => {
