@@ -81,6 +81,14 @@ test("property: one that may not be asked never is; one that is ill or full is n
 describe("what overflows", () => {
   const members = [1, 1, 4, 4].map((weight, index) => member(`p/k${index}/m`, weight))
 
+  test("is only what has no room: a conversation stays at its member, however busy that is", () => {
+    const ranking = new Ranking(members)
+    for (const conversation of conversations.slice(0, 100)) {
+      const own = ranking.choose(conversation, moment())
+      expect(ranking.choose(conversation, moment({ inFlight: (index) => (index === own ? 1_000 : 0) }))).toBe(own)
+    }
+  })
+
   test("goes to one of the same two others, and there to the one with fewer calls for its weight", () => {
     const ranking = new Ranking(members)
     for (const conversation of conversations.slice(0, 500)) {
