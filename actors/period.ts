@@ -109,17 +109,14 @@ export class KeyCalendar {
   #current(): Calendar {
     const now = this.#clock.now()
     const known = this.#calendar
-    if (known !== undefined && now >= known.starts.daily && now < Math.min(known.dayEnds, known.monthEnds)) return known
-    const next = calendarAt(now, this.#terms.timeZone, this.#terms.running)
     // A wall clock that is set back an hour over midnight must not open a fresh budget. What one has begun that was ahead by more than
     // a day would be spent for as long.
-    if (known !== undefined && isBefore(next.starts, known.starts) && known.starts.daily - now < DAY_MS) return known
-    this.#calendar = next
-    return next
+    const isNow = known !== undefined && known.starts.daily - now < DAY_MS
+    if (isNow && now < Math.min(known.dayEnds, known.monthEnds)) return known
+    this.#calendar = calendarAt(now, this.#terms.timeZone, this.#terms.running)
+    return this.#calendar
   }
 }
-
-const isBefore = (a: PeriodStarts, b: PeriodStarts): boolean => a.daily < b.daily || a.monthly < b.monthly
 
 const isSame = (a: CalendarSettings, b: CalendarSettings): boolean =>
   a.timeZone === b.timeZone &&

@@ -115,10 +115,15 @@ describe("a key's calls", () => {
     },
   )
 
-  test("that came before a pause are not refused for it: the ceilings say so themselves", () => {
-    const { count, change, reserve } = key({})
-    change({ paused: { until: Infinity } })
+  test("that came before a pause are not refused for it: the ceilings say so themselves, and its calls go on when it is over", () => {
+    const { clock, count, change, reserve } = key({})
+    const until = clock.now() + 10_000
+    change({ paused: { until } })
     expect([count().kind, reserve("a", 1n).kind]).toEqual(["paused", "reserved"])
+    clock.advance(9_999)
+    expect(count().kind).toBe("paused")
+    clock.advance(1)
+    expect(count().kind).toBe("active")
   })
 
   test("that another key's window refused are taken back, one by one", () => {
@@ -269,6 +274,17 @@ describe("a change", () => {
       clock.advance(500)
     }
     expect(loads()).toBe(4)
+  })
+
+  test("keeps the key while somebody waits to hear that it is in force", () => {
+    const { clock, behaviour, send } = key({})
+    const told: string[] = []
+    send({ type: "changed", reply: (said) => told.push(said) })
+    send({ type: "not-loaded" })
+    expect([behaviour.idle(), told]).toEqual([false, []])
+    clock.advance(500)
+    send({ type: "loaded", loaded: undefined })
+    expect([behaviour.idle(), told]).toEqual([true, ["in force"]])
   })
 
   test("that removes the key makes it unknown", () => {

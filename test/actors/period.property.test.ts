@@ -1,10 +1,12 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
 import {
   type Calendar,
   calendarAt,
   type CalendarPeriod,
   carriedOver,
+  KeyCalendar,
   type RunningPeriods,
 } from "../../actors/period.ts"
 
@@ -36,6 +38,10 @@ class Owner {
     const carried = (period: CalendarPeriod) => carriedOver(now, period, this.zone, to, this.#running[period])
     this.#running = { daily: carried("daily"), monthly: carried("monthly") }
     this.zone = to
+  }
+
+  get running(): RunningPeriods {
+    return this.#running
   }
 
   at(now: number): Calendar {
@@ -149,5 +155,67 @@ describe("a period", () => {
         }
       }),
     )
+  })
+})
+
+describe("a key's calendar", () => {
+  const jakarta = { timeZone: "Asia/Jakarta" }
+  const following = (iso: string) => {
+    const clock = new VirtualClock(at(iso))
+    const calendar = new KeyCalendar(clock)
+    calendar.follow(jakarta)
+    return { clock, calendar }
+  }
+
+  test("says in how many seconds a period is over, at least one, and of the total that it never is", () => {
+    const { clock, calendar } = following("2026-03-10T16:59:58.500Z")
+    expect(["daily", "monthly", "total"].map((each) => calendar.endsInS(each as CalendarPeriod))).toEqual([
+      2,
+      21 * 86_400 + 2,
+      undefined,
+    ])
+    clock.advance(1_499)
+    expect(calendar.endsInS("daily")).toBe(1)
+    clock.advance(1)
+    expect(calendar.endsInS("daily")).toBe(86_400)
+  })
+
+  test("goes on from what it has begun, when the wall clock is set back by less than a day and the key is read again", () => {
+    for (const [iso, starts] of [
+      ["2026-03-10T17:00:00Z", { daily: at("2026-03-10T17:00:00Z"), monthly: at("2026-02-28T17:00:00Z"), total: 0 }],
+      ["2026-03-31T17:00:00Z", { daily: at("2026-03-31T17:00:00Z"), monthly: at("2026-03-31T17:00:00Z"), total: 0 }],
+    ] as const) {
+      const { clock, calendar } = following(iso)
+      expect(calendar.starts()).toEqual(starts)
+      clock.shiftWall(1 - 24 * HOUR_MS)
+      calendar.follow({ ...jakarta, running: {} })
+      expect(calendar.starts()).toEqual(starts)
+      // What a clock that was ahead by days has begun is not what runs.
+      clock.shiftWall(-1)
+      expect(calendar.starts().daily).toBe(starts.daily - 24 * HOUR_MS)
+    }
+  })
+
+  test("follows its account to another zone at once, and what was carried over of the day and of the month", () => {
+    const { clock, calendar } = following("2026-03-10T12:00:00Z")
+    const owner = new Owner("Asia/Jakarta")
+    calendar.starts()
+    for (const zone of ["America/New_York", "Etc/GMT+12", "Asia/Jakarta"]) {
+      owner.move(zone, clock.now())
+      calendar.follow({ timeZone: zone, running: owner.running })
+      const { starts, dayEnds, monthEnds } = owner.at(clock.now())
+      expect(calendar.starts()).toEqual(starts)
+      expect(calendar.endsInS("daily")).toBe((dayEnds - clock.now()) / 1_000)
+      expect(calendar.endsInS("monthly")).toBe((monthEnds - clock.now()) / 1_000)
+    }
+    const hour = (hours: number) => ({ start: 0, ownEnd: 0, end: clock.now() + hours * HOUR_MS })
+    for (const [day, month] of [
+      [1, 1],
+      [2, 1],
+      [2, 2],
+    ] as const) {
+      calendar.follow({ ...jakarta, running: { daily: hour(day), monthly: hour(month) } })
+      expect([calendar.endsInS("daily"), calendar.endsInS("monthly")]).toEqual([day * 3_600, month * 3_600])
+    }
   })
 })
