@@ -193,10 +193,9 @@ function inputOfAll(inputTokens: number, loop: Loop | undefined, answerLimit: nu
  * minimal answer.
  */
 export function furtherLimit(hold: Micro, spent: Tokens, terms: QuoteInput): number | undefined {
-  const charged = price(spent, terms.rates)
+  const left = minus(hold, price(spent, terms.rates))
   const quoted = quote(terms)
-  if (charged > hold || minus(hold, charged) < quoted.least) return undefined
-  return affordableLimit(minus(hold, charged), quoted)
+  return left < quoted.least ? undefined : affordableLimit(left, quoted)
 }
 
 /**

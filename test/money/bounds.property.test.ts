@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { bounded, type CountBounds, price, type Rates, totalTokens } from "../../actors/money/price.ts"
-import { largestMicro, micro } from "../../actors/money/micro.ts"
+import { larger, largestMicro, micro, zero } from "../../actors/money/micro.ts"
 
 const count = fc.oneof(fc.nat(2_000), fc.nat(3_000_000), fc.maxSafeNat())
 const tokens = fc.record({ input: count, cacheRead: count, cacheWrite: count, output: count })
@@ -38,6 +38,29 @@ test("no bucket grows, input fits the window, and output the limit of each answe
       expect(tokens.output).toBeLessThanOrEqual(bounds.answerLimit * bounds.choices)
     }),
   )
+})
+
+test("no more is cut than has to be: one token more would not fit, or be more than a price can say", () => {
+  fc.assert(
+    fc.property(tokens, bounds, rates, (counted, bounds, rates) => {
+      const { tokens } = bounded(counted, bounds, rates)
+      const input = totalTokens(tokens) - tokens.output
+      const dearest = larger(rates.input, larger(rates.cacheRead, rates.cacheWrite))
+      const fits = (count: number) =>
+        count <= (bounds.contextWindow ?? Number.MAX_SAFE_INTEGER) && BigInt(count) * dearest <= largestMicro / 8n
+      expect(fits(input)).toBe(true)
+      if (input < counted.input + counted.cacheRead + counted.cacheWrite) expect(fits(input + 1)).toBe(false)
+      if (tokens.output < counted.output) expect(tokens.output).toBe(bounds.answerLimit * bounds.choices)
+    }),
+  )
+})
+
+test("a model whose input is free is bounded by its window alone, and without one by nothing", () => {
+  const free = { input: zero, cacheRead: zero, cacheWrite: zero, output: micro(1n) }
+  const counted = { input: Number.MAX_SAFE_INTEGER, cacheRead: 0, cacheWrite: 0, output: 1 }
+  const cut = (contextWindow: number | null) => bounded(counted, { contextWindow, answerLimit: 1, choices: 1 }, free)
+  expect(cut(null)).toEqual({ tokens: counted, excess: zero })
+  expect(cut(1_000)).toEqual({ tokens: { ...counted, input: 1_000 }, excess: zero })
 })
 
 test("counts within their bounds are charged as they are", () => {

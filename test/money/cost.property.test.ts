@@ -45,6 +45,8 @@ test("one token of the cheapest bucket is not free, and a part of a micro-rupiah
   const one = { ...noTokens, cacheRead: 1 }
   expect(costOf({ tokens: one, searches: 0 }, plain, rupiah("16000"))).toBe(micro(4_800n))
   expect(costOf({ tokens: one, searches: 0 }, plain, rupiah("16000.000001"))).toBe(micro(4_801n))
+  const smallest = { ...plain, rates: { ...plain.rates, cacheRead: 1n } }
+  expect(costOf({ tokens: one, searches: 0 }, smallest, micro(1n))).toBe(micro(1n))
   expect(costOf({ tokens: noTokens, searches: 0 }, plain, rupiah("16000"))).toBe(micro(0n))
 })
 

@@ -1,6 +1,15 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { type Micro, micro, microToJson, microToRupiah, smaller, sumToJson, zero } from "../../actors/money/micro.ts"
+import {
+  larger,
+  type Micro,
+  micro,
+  microToJson,
+  microToRupiah,
+  smaller,
+  sumToJson,
+  zero,
+} from "../../actors/money/micro.ts"
 import {
   affordableLimit,
   furtherLimit,
@@ -11,6 +20,7 @@ import {
   quote,
   type Rates,
   type Tokens,
+  totalTokens,
 } from "../../actors/money/price.ts"
 
 const amount = (max: bigint): fc.Arbitrary<Micro> => fc.bigInt({ min: 0n, max }).map(micro)
@@ -124,7 +134,7 @@ describe("a hold", () => {
         if (hold === undefined) return
         expect(hold <= available && hold >= least && hold <= worst).toBe(true)
         if (worst * 2n <= available) expect(hold).toBe(worst)
-        else expect(hold === least || hold === micro(available / 2n)).toBe(true)
+        else expect(hold).toBe(larger(micro(available / 2n), least))
       }),
       { numRuns: 500 },
     )
@@ -142,6 +152,38 @@ describe("a hold", () => {
       { numRuns: 1_000 },
     )
   })
+})
+
+describe("a quote", () => {
+  const rates: Rates = { input: micro(3n), output: micro(5n), cacheRead: micro(1n), cacheWrite: micro(4n) }
+  const of = { inputTokens: 100, mostInputTokens: 150, clientLimit: 40, modelLimit: 1_000, choices: 2, rates }
+
+  test("is what a hand comes to: input at its dearest rate, sixteen tokens at the least, the most input in the worst case", () => {
+    expect(quote(of)).toEqual({
+      input: micro(400n),
+      least: micro(400n + 32n * 5n),
+      worst: micro(600n + 80n * 5n),
+      perAnswerToken: micro(10n),
+      answerLimit: 40,
+      minimalTokens: 32,
+    })
+    expect(quote({ ...of, mostInputTokens: 50 }).worst).toBe(micro(400n + 80n * 5n))
+    // Three turns read the prompt, two of them an answer, one what the first has added and one what both have.
+    const readInLoop = 3n * 150n + 2n * 40n + (1n + 2n) * 7n
+    expect(quote({ ...of, loop: { turns: 3, addedTokens: 7 } }).worst).toBe(micro(readInLoop * 4n + 80n * 5n))
+  })
+
+  test("of a further turn is met by a hold that still pays for a minimal answer, and by none that is smaller", () => {
+    const spent: Tokens = { input: 1, output: 2, cacheRead: 3, cacheWrite: 4 }
+    const needed = price(spent, rates) + quote(of).least
+    expect(furtherLimit(micro(needed), spent, of)).toBe(16)
+    expect(furtherLimit(micro(needed - 1n), spent, of)).toBeUndefined()
+    expect(furtherLimit(zero, spent, of)).toBeUndefined()
+  })
+})
+
+test("all tokens of a call are those of its four buckets", () => {
+  expect(totalTokens({ input: 1, output: 20, cacheRead: 300, cacheWrite: 4_000 })).toBe(4_321)
 })
 
 describe("a loop of turns", () => {
