@@ -156,6 +156,18 @@ describe("an account", () => {
     expect(told.length).toBe(1)
   })
 
+  test("leaves all others waiting for a growth when one gives up, or when one is released that does not wait", () => {
+    const { clock, hold, release, grown, told } = account(10n)
+    hold("held", 5n)
+    clock.advance(1_000)
+    for (const id of ["a", "b", "c"]) hold(id, 50n)
+    release("held")
+    release("b")
+    expect(told).toEqual(["held held 5", "b insufficient"])
+    grown(200n)
+    expect(told.slice(2)).toEqual(["a held 50", "c held 50"])
+  })
+
   test("charges the actual cost up to the hold and what is still available; the rest is the house's", () => {
     const { hold, settle, available } = account(100n)
     hold("a", 30n)
