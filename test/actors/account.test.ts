@@ -156,6 +156,15 @@ describe("an account", () => {
     expect(told.length).toBe(1)
   })
 
+  test("lets ten thousand calls wait for a growth, and says to one more that it does not know", () => {
+    const { clock, hold, growths, told } = account(10n)
+    clock.advance(1_000)
+    for (let n = 0; n < 10_000; n++) hold(`call ${n}`, 50n)
+    expect(told).toEqual([])
+    hold("one more", 50n)
+    expect([told, growths()]).toEqual([["one more unavailable"], 1])
+  })
+
   test("leaves all others waiting for a growth when one gives up, or when one is released that does not wait", () => {
     const { clock, hold, release, grown, told } = account(10n)
     hold("held", 5n)

@@ -5,7 +5,7 @@
  */
 import { expect, test } from "bun:test"
 import { type Random, VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
-import type { HoldOutcome, LeaseNews } from "../../actors/lease.ts"
+import type { HoldOutcome, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { LeasedPurse } from "../../actors/leased-purse.ts"
 import { micro } from "../../actors/money/micro.ts"
 
@@ -203,6 +203,46 @@ test("what a growth under way grants under old terms is not spent under new ones
     purse.receive({ type: "returned", lease: unsettled(1_000n, 1_000n, 2) })
     purse.receive({ type: "grown", lease: unsettled(1_000n, 1_000n, 3), more: false })
     expect({ outcome, told }).toEqual({ outcome, told: Array(outcome === "grown" ? 2 : 1).fill("insufficient") })
+  }
+})
+
+/** A purse whose statements end when the test says so. */
+function purseOf(lease: VersionedLease | undefined) {
+  const clock = new VirtualClock()
+  const statements: string[] = []
+  const purse: LeasedPurse = new LeasedPurse(
+    {
+      clock,
+      self: (news: LeaseNews) => purse.receive(news),
+      grow: (short: bigint) => void statements.push(`grow by ${short}`),
+      giveBack: (returned: bigint, recount: boolean) =>
+        void statements.push(`${recount ? "recount" : "return"} ${returned}`),
+    },
+    lease,
+    true,
+  )
+  return { clock, statements, purse }
+}
+
+test("what was charged before a lease's first growth began is in what it is told then, and is not counted again", () => {
+  const { clock, statements, purse } = purseOf(undefined)
+  purse.count(micro(30n))
+  clock.advance(500)
+  expect(statements).toEqual([])
+  const told: HoldOutcome[] = []
+  purse.hold({ requestId: "a", least: micro(10n), target: micro(10n) }, (held) => void told.push(held))
+  purse.receive({ type: "grown", lease: { ...unsettled(100n, 0n, 1), settled: micro(30n) }, more: false })
+  expect([told, purse.settled, purse.available]).toEqual([[micro(10n)], micro(30n), micro(60n)])
+  clock.advance(500)
+  expect(statements).toEqual(["grow by 20"])
+})
+
+test("a purse that is charged with more than its lease has recounts, and one that is charged with all of it does not", () => {
+  for (const charge of [60n, 61n]) {
+    const { clock, statements, purse } = purseOf(unsettled(100n, 40n, 1))
+    purse.count(micro(charge))
+    clock.advance(500)
+    expect({ charge, statements }).toEqual({ charge, statements: charge === 60n ? [] : ["recount 40"] })
   }
 })
 

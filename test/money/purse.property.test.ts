@@ -19,12 +19,12 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 
 test("over any history a purse conserves money: available + held + settled + returned = granted, and none is ever negative", () => {
   fc.assert(
-    fc.property(amount, fc.array(step, { maxLength: 60 }), (start, steps) => {
-      const purse = new Purse({ granted: start, returned: zero, settled: zero })
-      let returned = 0n
+    fc.property(amount, amount, amount, fc.array(step, { maxLength: 60 }), (free, before, spent, steps) => {
+      let granted: bigint = free + before + spent
+      let returned: bigint = before
+      let settled: bigint = spent
+      const purse = new Purse({ granted: micro(granted), returned: before, settled: spent })
       const holds = new Map<string, bigint>()
-      let granted: bigint = start
-      let settled = 0n
       for (const next of steps) {
         if (next.do === "hold") {
           const fits = next.amount <= purse.available && !holds.has(next.id)
@@ -63,6 +63,7 @@ test("over any history a purse conserves money: available + held + settled + ret
         const held = [...holds.values()].reduce((sum, hold) => sum + hold, 0n)
         expect<bigint>(purse.held).toBe(held)
         expect<bigint>(purse.returned).toBe(returned)
+        expect<bigint>(purse.settled).toBe(settled)
         expect(purse.available + held + settled + returned).toBe(granted)
         expect(purse.available >= 0n).toBe(true)
         expect(purse.isEmpty).toBe(holds.size === 0)
@@ -72,7 +73,16 @@ test("over any history a purse conserves money: available + held + settled + ret
   )
 })
 
-test("a lease that has settled more than it was granted is no lease", () => {
+test("a lease that has settled more than it was granted is no lease, and neither is one of negative amounts", () => {
   expect(() => new Purse({ granted: micro(1n), returned: zero, settled: micro(2n) })).toThrow(RangeError)
   expect(() => new Purse({ granted: micro(3n), returned: micro(2n), settled: micro(2n) })).toThrow(RangeError)
+  expect(() => new Purse({ granted: micro(3n), returned: micro(-1n), settled: micro(2n) })).toThrow(RangeError)
+  expect(() => new Purse({ granted: micro(3n), returned: micro(2n), settled: micro(-1n) })).toThrow(RangeError)
+})
+
+test("a purse holds and gives back no negative amount, which would make more available than there is", () => {
+  const purse = new Purse({ granted: micro(3n), returned: zero, settled: zero })
+  expect(() => purse.hold("a", micro(-1n))).toThrow(RangeError)
+  expect(() => purse.giveBack(micro(-1n))).toThrow(RangeError)
+  expect(purse.available).toBe(micro(3n))
 })
