@@ -87,6 +87,6 @@ export class Account implements Behaviour<AccountCommand> {
   /** A purse made after the charge read the lease with it or without it, and with or without its being taken back. */
   #onUnsettle({ purse, charge }: Charged): void {
     if (purse === this.#purseId) this.#purse.unsettle(charge)
-    else if (charge > 0n) this.#purse.doubt()
+    else this.#purse.doubt()
   }
 }

@@ -82,8 +82,21 @@ describe("an account", () => {
     expect(available()).toBe(micro(100n))
   })
 
+  test("says under which lease it holds, and lets others have what a trimmed hold does not need", () => {
+    const { behaviour, available } = account(100n)
+    const replies: HoldReply[] = []
+    const terms = { requestId: "a", least: micro(10n), target: micro(40n) }
+    behaviour.receive({ type: "hold", terms, reply: (reply) => void replies.push(reply) })
+    expect(replies).toEqual([{ kind: "held", hold: micro(40n), leaseId: 1n }])
+    behaviour.receive({ type: "trim", requestId: "a", hold: micro(15n) })
+    expect(available()).toBe(micro(85n))
+  })
+
   test("that is short asks for more before it says so, once for all who wait", () => {
     const { clock, hold, grown, growths, told } = account(10n)
+    // What its lease was opened with was all there is.
+    hold("at once", 50n)
+    expect([growths(), told.splice(0)]).toEqual([0, ["at once insufficient"]])
     clock.advance(1_000)
     hold("a", 50n)
     hold("b", 60n)
@@ -215,7 +228,7 @@ describe("an account", () => {
   })
 
   test("that is taken less from than it gives back recounts, and neither spends nor offers the rest until then", () => {
-    const { clock, hold, settle, hear, returns, available, told } = account(100n)
+    const { clock, hold, settle, hear, grown, returns, available, told } = account(100n)
     hold("a", 10n)
     settle("a", 10n)
     hear({ type: "drain" })
@@ -231,6 +244,10 @@ describe("an account", () => {
     expect([returns.length, available()]).toEqual([2, micro(0n)])
     clock.advance(5_000)
     expect(returns.length).toBe(2)
+    // All of what is granted later is there.
+    hold("b", 50n)
+    grown(150n)
+    expect(told.at(-1)).toBe("b held 50")
   })
 
   test("is not idle while anything is held, while it grows, or while it keeps something from others", () => {
@@ -341,11 +358,11 @@ describe("an account and its neighbours", () => {
   })
 
   test("may have what was given back without our knowing: it is offered until that is known, and not spent", () => {
-    const { clock, hear, returns, available } = account(100n)
+    const { clock, hear, behaviour, returns, available } = account(100n)
     clock.advance(1_000)
     hear(short(10n))
     hear({ type: "not-returned" })
-    expect(available()).toBe(micro(0n))
+    expect([available(), behaviour.idle()]).toEqual([micro(0n), false])
     clock.advance(500)
     expect(returns).toEqual([100n, 100n])
   })

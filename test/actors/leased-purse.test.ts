@@ -207,7 +207,7 @@ test("what a growth under way grants under old terms is not spent under new ones
 })
 
 /** A purse whose statements end when the test says so. */
-function purseOf(lease: VersionedLease | undefined) {
+function purseOf(lease: VersionedLease | undefined, isUnsure = false) {
   const clock = new VirtualClock()
   const statements: string[] = []
   const purse: LeasedPurse = new LeasedPurse(
@@ -220,9 +220,27 @@ function purseOf(lease: VersionedLease | undefined) {
     },
     lease,
     true,
+    isUnsure,
   )
   return { clock, statements, purse }
 }
+
+test("a lease that nobody uses is given back after a minute, and one that a purse before this one may have left is found first", () => {
+  for (const isLeft of [false, true]) {
+    const { clock, statements, purse } = purseOf(isLeft ? undefined : unsettled(100n, 0n, 1), isLeft)
+    clock.advance(59_999)
+    expect({ isLeft, statements, isIdle: purse.isIdle }).toEqual({ isLeft, statements: [], isIdle: false })
+    clock.advance(1)
+    if (isLeft) {
+      expect(statements.splice(0)).toEqual(["grow by 0"])
+      purse.receive({ type: "grown", lease: unsettled(100n, 0n, 1), more: true })
+      clock.advance(60_000)
+    }
+    expect({ isLeft, statements, isIdle: purse.isIdle }).toEqual({ isLeft, statements: ["return 100"], isIdle: false })
+    purse.receive({ type: "returned", lease: unsettled(100n, 100n, 2) })
+    expect(purse.isIdle).toBe(true)
+  }
+})
 
 test("what was charged before a lease's first growth began is in what it is told then, and is not counted again", () => {
   const { clock, statements, purse } = purseOf(undefined)
