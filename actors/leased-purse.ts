@@ -49,7 +49,7 @@ export class LeasedPurse {
   /** What has been settled may be more or less than is known here; until it is recounted. */
   #doubtful = false
   #wantsRecount = false
-  /** How often a charge was made or taken back, and how often when the recount under way began. */
+  /** How often a charge was made or taken back, of this purse or of one before it, and how often when the recount under way began. */
   #charges = 0
   #chargesBefore = 0
   #unreturned = false
@@ -142,7 +142,7 @@ export class LeasedPurse {
 
   /** A charge of this lease was made or taken back, and it is not known whether the purse counts it. */
   doubt(): void {
-    if (this.#doubtful) return
+    this.#charges++
     this.#doubtful = true
     this.#lookLater("doubt", RECOUNT_MS)
   }
@@ -328,7 +328,7 @@ export class LeasedPurse {
   #share(): void {
     if (this.#draining && this.#waiting.isEmpty) return this.#giveBack(this.#purse.available)
     this.#giveBack(this.#purse.takeLeftover())
-    if (this.#owed > 0n && this.#clock.monotonic() < this.#owedUntil) this.#giveBack(this.#owed)
+    if (this.#clock.monotonic() < this.#owedUntil) this.#giveBack(this.#owed)
   }
 
   #giveBack(most: Micro): void {

@@ -121,6 +121,23 @@ describe("an account", () => {
     expect(growths()).toBe(2)
   })
 
+  test("that cannot find out whether there is more holds less than in full, and gives what it was asked for meanwhile", () => {
+    const { clock, hold, release, hear, returns, told } = account(100n)
+    clock.advance(1_000)
+    hold("a", 10n, 80n)
+    hear({ type: "not-grown" })
+    expect(told).toEqual(["a held 50"])
+    release("a")
+    clock.advance(1_000)
+    hold("b", 10n, 80n)
+    hear(short(30n, true))
+    hear({ type: "not-grown" })
+    expect([told.at(-1), returns]).toEqual(["b held 25", [50n]])
+    hold("c", 20n, 80n)
+    hear({ type: "not-returned" })
+    expect(told.at(-1)).toBe("c held 20")
+  })
+
   test("credited while it grows asks once more, and those who are still short wait for that", () => {
     const { clock, hold, grown, behaviour, growths, told } = account(10n)
     clock.advance(1_000)
@@ -136,11 +153,11 @@ describe("an account", () => {
     const { clock, hold, grown, overtaken, growths, known, told } = account(10n)
     clock.advance(1_000)
     hold("a", 50n)
-    hold("b", 5n)
+    hold("b", 6n)
     hold("c", 90n)
     clock.advance(2_000)
     overtaken(60n)
-    expect([growths(), known(), told]).toEqual([2, 2, ["b held 5"]])
+    expect([growths(), known(), told]).toEqual([2, 2, ["b held 6"]])
     grown(100n)
     expect([growths(), told.slice(1)]).toEqual([2, ["a held 50", "c insufficient"]])
   })
@@ -167,6 +184,25 @@ describe("an account", () => {
     expect(told).toEqual(["a insufficient"])
     grown(100n)
     expect(told.length).toBe(1)
+  })
+
+  test("gives nothing back while it is used now and then", () => {
+    const { clock, hold, release, returns } = account(100n)
+    for (const id of ["a", "b", "c"]) {
+      hold(id, 10n)
+      release(id)
+      clock.advance(40_000)
+    }
+    expect(returns).toEqual([])
+    clock.advance(60_000)
+    expect(returns).toEqual([100n])
+  })
+
+  test("asks nobody where it can hold in full, however long ago it asked", () => {
+    const { clock, hold, growths, told } = account(100n)
+    clock.advance(10_000)
+    hold("a", 10n, 50n)
+    expect([growths(), told]).toEqual([0, ["a held 50"]])
   })
 
   test("lets ten thousand calls wait for a growth, and says to one more that it does not know", () => {
@@ -227,6 +263,87 @@ describe("an account", () => {
     expect(told.length).toBe(2)
   })
 
+  test("recounts again what was taken back while it recounted, of its own purse or of the one before it", () => {
+    const before = account(100n)
+    before.hold("a", 30n)
+    const earlier = before.settle("a", 30n)
+    for (const isOwn of [true, false]) {
+      const { clock, hold, settle, hear, behaviour, available, told } = account(100n)
+      hold("b", 30n)
+      const own = settle("b", 30n)
+      behaviour.receive({ type: "unsettle", charged: earlier })
+      clock.advance(500)
+      behaviour.receive({ type: "unsettle", charged: isOwn ? own : earlier })
+      // What was read before it is voided.
+      hear({ type: "returned", lease: { ...lease(100n), settled: micro(60n) } })
+      clock.advance(500)
+      expect({ isOwn, told }).toEqual({ isOwn, told: ["b held 30", "recounts, 0 returned", "recounts, 0 returned"] })
+      hear({ type: "returned", lease: { ...lease(100n), settled: micro(30n) } })
+      clock.advance(5_000)
+      expect({ isOwn, available: available(), asked: told.length }).toEqual({ isOwn, available: micro(70n), asked: 3 })
+    }
+  })
+
+  test("is not idle while it is in doubt of what is settled, though it has nothing to give", () => {
+    const before = account(100n)
+    before.hold("a", 30n)
+    const earlier = before.settle("a", 30n)
+    for (const settled of [100n, 70n]) {
+      const { clock, hold, settle, hear, grown, behaviour, growths, returns } = account(100n)
+      hold("b", 100n)
+      settle("b", 100n)
+      expect(behaviour.idle()).toBe(true)
+      behaviour.receive({ type: "unsettle", charged: earlier })
+      expect(behaviour.idle()).toBe(false)
+      clock.advance(500)
+      hear({ type: "returned", lease: { ...lease(100n), settled: micro(settled) } })
+      if (settled < 100n) {
+        // What the lease has not settled was spent elsewhere, or is there again: a growth tells which.
+        hear({ type: "returned", lease: { ...lease(100n, 30n), settled: micro(settled) } })
+        expect(growths()).toBe(1)
+        grown(100n)
+      }
+      expect({ returns, isIdle: behaviour.idle() }).toEqual({
+        returns: settled < 100n ? [0n, 30n] : [0n],
+        isIdle: true,
+      })
+    }
+  })
+
+  test("gives back what was asked for while it recounted", () => {
+    const before = account(100n)
+    before.hold("a", 30n)
+    const { clock, hear, behaviour, returns, available } = account(100n)
+    behaviour.receive({ type: "unsettle", charged: before.settle("a", 30n) })
+    clock.advance(1_000)
+    hear(short(10n))
+    hear({ type: "returned", lease: lease(100n) })
+    expect([returns, available()]).toEqual([[0n, 100n], micro(0n)])
+  })
+
+  test("asks at once under new terms, or when somebody was credited, though it was just told that there is no more", () => {
+    for (const news of ["changed", "freed"] as const) {
+      const { hold, hear, growths, told } = account(10n)
+      hold("a", 10n)
+      hold("b", 50n)
+      hear({ type: news })
+      hold("c", 50n)
+      expect([news, growths(), told]).toEqual([news, 1, ["a held 10", "b insufficient"]])
+    }
+  })
+
+  test("asks again at once where there was more than it was given, or where another growth was carried out before its own", () => {
+    for (const isOvertaken of [false, true]) {
+      const { clock, hold, grown, overtaken, growths, told } = account(10n)
+      clock.advance(1_000)
+      hold("a", 50n)
+      if (isOvertaken) overtaken(120n)
+      else grown(120n, true)
+      hold("b", 80n)
+      expect({ isOvertaken, growths: growths(), told }).toEqual({ isOvertaken, growths: 2, told: ["a held 50"] })
+    }
+  })
+
   test("that is taken less from than it gives back recounts, and neither spends nor offers the rest until then", () => {
     const { clock, hold, settle, hear, grown, returns, available, told } = account(100n)
     hold("a", 10n)
@@ -252,7 +369,7 @@ describe("an account", () => {
 
   test("is not idle while anything is held, while it grows, or while it keeps something from others", () => {
     const { clock, hold, settle, grown, hear, behaviour, returns } = account(100n)
-    hold("a", 1n)
+    hold("a", 100n)
     clock.advance(60_000)
     expect(behaviour.idle()).toBe(false)
     settle("a", 1n)
@@ -310,31 +427,38 @@ describe("an account and its neighbours", () => {
   })
 
   test("asks for what it gave back before it says that there is no more, however lately that was the answer", () => {
-    const { clock, hold, release, hear, grown, growths, told } = account(100n)
-    clock.advance(1_000)
-    hold("a", 80n)
-    grown(100n)
-    release("a")
-    hear(short(10n))
-    hear({ type: "returned", lease: lease(100n, 50n, 2) })
-    hold("b", 80n)
-    expect([growths(), told]).toEqual([2, ["a held 80"]])
-    grown(140n)
-    expect(told).toEqual(["a held 80", "b held 80"])
+    for (const isReturned of [false, true]) {
+      const { clock, hold, release, hear, grown, growths, told } = account(100n)
+      clock.advance(1_000)
+      hold("a", 80n)
+      grown(100n)
+      release("a")
+      hear(short(10n))
+      if (!isReturned) hold("b", 80n)
+      hear({ type: "returned", lease: lease(100n, 50n, 2) })
+      if (isReturned) hold("b", 80n)
+      expect([growths(), told]).toEqual([2, ["a held 80"]])
+      grown(140n)
+      expect(told).toEqual(["a held 80", "b held 80"])
+    }
   })
 
-  test("passes on what is released while the neighbour still waits", () => {
-    const { clock, hold, release, hear, returns } = account(100n)
+  test("passes on what is trimmed or released while the neighbour still waits", () => {
+    const { clock, hold, release, hear, behaviour, returns } = account(100n)
     hold("a", 50n)
     hold("b", 25n)
-    hear(short(60n))
+    hear(short(80n))
     expect(returns).toEqual([25n])
     hear({ type: "returned", lease: lease(100n, 25n) })
+    behaviour.receive({ type: "trim", requestId: "a", hold: micro(40n) })
+    expect(returns).toEqual([25n, 35n])
+    hear({ type: "returned", lease: lease(100n, 35n) })
     release("a")
-    hear({ type: "returned", lease: lease(100n, 60n) })
+    expect(returns).toEqual([25n, 35n, 75n])
+    hear({ type: "returned", lease: lease(100n, 75n) })
     clock.advance(300)
     release("b")
-    expect(returns).toEqual([25n, 60n])
+    expect(returns).toEqual([25n, 35n, 75n])
   })
 
   test("that are short too: one of two keeps what it has, and the other gives", () => {
@@ -348,6 +472,19 @@ describe("an account and its neighbours", () => {
     }
   })
 
+  test("are not asked at once for what was given to them, though it is told that there is something free", () => {
+    const { clock, hold, grown, hear, growths } = account(30n)
+    clock.advance(1_000)
+    hold("a", 50n)
+    grown(30n, true)
+    hear(short(20n, true))
+    hear({ type: "returned", lease: lease(30n, 20n) })
+    hear({ type: "freed" })
+    expect(growths()).toBe(1)
+    clock.advance(50)
+    expect(growths()).toBe(2)
+  })
+
   test("are given everything while the process drains, whatever ends", () => {
     const { hold, settle, hear, returns } = account(100n)
     hold("a", 40n)
@@ -355,6 +492,20 @@ describe("an account and its neighbours", () => {
     hear({ type: "returned", lease: lease(100n, 60n) })
     settle("a", 10n)
     expect(returns).toEqual([60n, 90n])
+  })
+
+  test("are given while the process drains what a growth brings that nobody waits for any more", () => {
+    const { clock, hold, release, grown, hear, returns } = account(10n)
+    hold("a", 10n)
+    clock.advance(1_000)
+    hold("b", 50n)
+    hear({ type: "drain" })
+    grown(30n, true)
+    expect(returns).toEqual([])
+    clock.advance(50)
+    release("b")
+    grown(100n)
+    expect(returns).toEqual([90n])
   })
 
   test("may have what was given back without our knowing: it is offered until that is known, and not spent", () => {

@@ -196,6 +196,8 @@ test("what a growth under way grants under old terms is not spent under new ones
       purse.receive({ type: "recalled", amount: micro(1n), yields: true })
       expect(growths).toHaveLength(2)
     } else purse.reconsider()
+    // Who has waited for so long is not refused under the old terms.
+    clock.advance(300)
     purse.receive({ type: "grown", lease: unsettled(1_000n, 0n, 1), more: false })
     expect([outcome, purse.available, told]).toEqual([outcome, micro(0n), []])
     expect(returns).toEqual([1_000n])
@@ -240,6 +242,10 @@ test("a lease that nobody uses is given back after a minute, and one that a purs
     purse.receive({ type: "returned", lease: unsettled(100n, 100n, 2) })
     expect(purse.isIdle).toBe(true)
   }
+  const { clock, purse } = purseOf(undefined, true)
+  clock.advance(60_000)
+  purse.receive({ type: "grown", lease: unsettled(100n, 100n, 1), more: true })
+  expect(purse.isIdle).toBe(true)
 })
 
 test("what was charged before a lease's first growth began is in what it is told then, and is not counted again", () => {
@@ -261,6 +267,29 @@ test("a purse that is charged with more than its lease has recounts, and one tha
     purse.count(micro(charge))
     clock.advance(500)
     expect({ charge, statements }).toEqual({ charge, statements: charge === 60n ? [] : ["recount 40"] })
+    if (charge === 60n) continue
+    // Until it has an answer.
+    purse.receive({ type: "not-returned" })
+    clock.advance(500)
+    expect(statements).toEqual(["recount 40", "recount 40"])
+  }
+})
+
+test("what a growth without an answer has granted is given back when it is found under new terms, or while the process drains", () => {
+  for (const why of ["new terms", "drain"] as const) {
+    const { statements, purse } = purseOf(unsettled(10n, 10n, 1))
+    purse.hold({ requestId: "a", least: micro(50n), target: micro(50n) }, () => {})
+    purse.receive({ type: "not-grown" })
+    if (why === "drain") purse.drain(true)
+    else purse.reconsider()
+    purse.receive({ type: "recalled", amount: micro(1n), yields: true })
+    expect({ why, statements }).toEqual({ why, statements: ["grow by 100", "return 10"] })
+    purse.receive({ type: "returned", lease: unsettled(110n, 10n, 3) })
+    expect({ why, last: statements.at(-1), available: purse.available }).toEqual({
+      why,
+      last: "return 110",
+      available: micro(0n),
+    })
   }
 })
 
