@@ -179,7 +179,7 @@ export class Lane {
   refused(): void {
     const entries = this.take()
     const [only, ...others] = entries.filter((entry) => entry.kind !== "barrier")
-    if (only !== undefined && others.length > 0) {
+    if (others.length > 0) {
       this.#batchLimit = Math.ceil(entries.length / 2)
       this.#requeue([...entries, ...this.#queue])
     } else {

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import {
   APART_AT_ONCE,
   type Batch,
+  BatchRefused,
   type Committed,
   Ledger,
   type LedgerCommand,
@@ -268,6 +269,12 @@ describe("the ledger", () => {
     await committed()
     expect(durable).toEqual(["open a", "settle b"])
     expect(batches().at(-1)).toEqual(["", "b 5"])
+    // The next one is tried again as soon as the first was.
+    settle("c")
+    await fails()
+    clock.advance(20)
+    await committed()
+    expect(durable.at(-1)).toBe("settle c")
   })
 
   test("does not write an opening whose settlement is in the same batch, and tells both durable", async () => {
@@ -281,13 +288,61 @@ describe("the ledger", () => {
     expect(durable).toEqual(["settle first", "open a", "settle a"])
   })
 
-  test("replaces a settlement that is voided before it was sent", async () => {
-    const { settle, voids, committed, batches } = ledger()
+  test("looks for the one entry of a refused batch, voids that one, and has as many in a batch as before soon after", async () => {
+    const { clock, open, settle, barrier, committed, fails, commits, batches, durable, view } = ledger()
+    const ends = async () => {
+      for (let commit = 0; view().backlog > 0; commit++) {
+        if (commit > 20) throw new Error("the bad entry is not found")
+        const [opened = "", settled = ""] = batches().at(-1)!
+        if (/bad 5|bad opening/.test(`${opened} ${settled}`)) await fails(new BatchRefused("out of range"))
+        else await committed()
+        clock.advance(20)
+      }
+    }
     settle("first")
+    for (const id of ["a", "b", "bad", "c"]) settle(id)
+    barrier("all")
+    await ends()
+    expect(durable.toSorted()).toEqual(["all", "settle a", "settle b", "settle c", "settle first"])
+    expect(batches().filter(([, settled]) => settled?.includes("bad void"))).toHaveLength(1)
+    // An opening has no charge to take back.
+    settle("second")
+    open("bad opening")
+    for (const id of ["d", "e"]) settle(id)
+    await ends()
+    expect(durable.slice(5)).toEqual(["settle second", "settle d", "settle e"])
+    expect(batches().flatMap(([, settled]) => settled?.match(/bad \S* ?void/g) ?? [])).toHaveLength(1)
+    for (let n = 0; n < 1_100; n++) settle(`many ${n}`)
+    const before = commits.length
+    await ends()
+    expect(commits.slice(before).some(({ batch }) => batch.settlements.length > 500)).toBe(true)
+  })
+
+  test("gives up a refused settlement's reversal that is refused too, and keeps nobody waiting who waits for all", async () => {
+    const { settle, barrier, committed, fails, batches, durable } = ledger()
+    settle("bad")
+    barrier("all")
+    await fails(new BatchRefused("out of range"))
+    await fails(new BatchRefused("out of range"))
+    expect(batches()).toEqual([
+      ["", "bad 5"],
+      ["", "bad void 0 billing_error"],
+      ["", ""],
+    ])
+    await committed()
+    expect(durable).toEqual(["all"])
+  })
+
+  test("replaces a settlement that is voided before it was sent", async () => {
+    const { open, settle, barrier, voids, committed, batches } = ledger()
+    settle("first")
+    open("b")
     settle("a")
+    barrier("all")
+    settle("c")
     voids("a")
     await committed()
-    expect(batches().at(-1)).toEqual(["", "a void 0 billing_error"])
+    expect(batches().at(-1)).toEqual(["b", "a void 0 billing_error, c 5"])
   })
 
   test("follows a settlement that may have been sent by its reversal", async () => {
@@ -435,13 +490,15 @@ describe("the ledger", () => {
     expect(commits.map(({ patient }) => patient)).toEqual([false, false, false, false, false, false, true])
     // What comes for it meanwhile waits for its turn, and nobody waits for it.
     settle("f@locked")
+    open("i@locked")
     await committed({}, 5)
     settle("g@other")
     await committed({}, 7)
     expect(durable.slice(2)).toEqual(["settle e@other", "settle g@other"])
     await committed({}, 6)
     expect(durable.slice(4)).toEqual(["settle a@locked", "open c@locked", "settle d@locked"])
-    expect(batches().at(-1)).toEqual(["", "f@locked 5"])
+    // It has waited for long enough, its openings too.
+    expect(batches().at(-1)).toEqual(["i@locked", "f@locked 5"])
     await committed()
     // None is left, so it is as all others are.
     settle("h@locked")
