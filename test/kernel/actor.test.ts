@@ -270,6 +270,20 @@ describe("passivation", () => {
     expect(actor.stopped).toBe(true)
   })
 
+  test("comes although an ask was answered in a later turn, or not at all by its deadline", async () => {
+    for (const isAnswered of [true, false]) {
+      const on = world()
+      const { actor } = probe(on)
+      const ask = actor.ask(keep, 100)
+      await quiesce(on)
+      if (isAnswered) actor.tell({ type: "answer", value: 1 })
+      await quiesce(on)
+      on.clock.advance(idleMs)
+      await ask
+      expect({ isAnswered, isPutAway: actor.passivate(idleMs) }).toEqual({ isAnswered, isPutAway: true })
+    }
+  })
+
   test("never comes with something held, waiting in the mailbox, unanswered, or still starting", async () => {
     const on = world()
     const behaviour = new Probe()
