@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, test } from "bun:test"
-import { RowsLocked } from "../../actors/ledger.ts"
+import { type Opening, RowsLocked } from "../../actors/ledger.ts"
+import { purseOf } from "../../src/store/breakers.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { registerProcess } from "../../src/store/processes.ts"
 import { Servers } from "../../src/store/servers.ts"
@@ -46,6 +47,63 @@ test("a charge moves the balance, the lease, the key's spending and revenue once
   expect(await books.records(settlement.opening.requestId)).toEqual([
     { part: 0, status: "ok", charge: 200_000n, absorbed: 0n },
   ])
+})
+
+test("calls of one batch are counted each in its own periods, and by its own parent, run and ceilings", async () => {
+  const customer = await books.customer(2_000_000n)
+  const { accountId, keyId } = customer
+  const [child, parentId] = ["key_child", "key_parent"]
+  for (const [id, parent] of [
+    [parentId, null],
+    [child, parentId],
+  ] as const) {
+    await target.sql`
+      insert into api_keys (id, account_id, name, key_hash, prefix, last4, parent_id)
+      values (${id}, ${accountId}, 'k', ${Buffer.from(id)}, 'sk', 'last', ${parent})`
+  }
+  await target.sql`
+    insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
+    values ('run_1', ${accountId}, ${keyId}, 'r', 1000000, '2026-11-20', '2026-11-21')`
+  const { starts } = books.opening(customer)
+  const nextDay = { ...starts, daily: Date.UTC(2026, 10, 20, 17) }
+  const nextMonth = { ...starts, monthly: Date.UTC(2026, 10, 30, 17) }
+  const ceilings = [purseOf(accountId), purseOf(accountId, keyId)]
+  const parent = { keyId: parentId, keyHash: "", starts }
+  const own: readonly Partial<Opening>[] = [
+    {},
+    { starts: nextDay },
+    { starts: nextMonth },
+    { runId: "run_1" },
+    { breakers: ceilings },
+    { keyId: parentId },
+    { keyId: child, parent },
+    { keyId: child, parent: { ...parent, starts: nextDay } },
+    { keyId: child, parent: { ...parent, starts: nextMonth } },
+  ]
+  const settlements = own.map((terms) => {
+    const settlement = books.settlement(customer)
+    return { ...settlement, opening: { ...settlement.opening, ...terms } }
+  })
+  await books.commit(customer.processId, { settlements })
+  const rows = await target.sql<{ purse: string; calls: number }[]>`
+    select concat_ws(' ', key_id, period, extract(day from period_start at time zone 'UTC')) as purse, (spent_micro / 200000)::int as calls from key_spend`
+  const of = (id: string, day: number, another: number, month: number, next: number, total: number) => ({
+    [`${id} daily 19`]: day,
+    [`${id} daily 20`]: another,
+    [`${id} monthly 31`]: month,
+    [`${id} monthly 30`]: next,
+    [`${id} total 1`]: total,
+  })
+  expect(Object.fromEntries(rows.map(({ purse, calls }) => [purse, calls]))).toEqual({
+    ...of(keyId, 4, 1, 4, 1, 5),
+    ...of(parentId, 3, 1, 3, 1, 4),
+    [`${child} daily 19`]: 3,
+    [`${child} monthly 31`]: 3,
+    [`${child} total 1`]: 3,
+    "run_1 total 1": 1,
+    ...Object.fromEntries(ceilings.map((purse) => [`${purse} total 1`, 1])),
+  })
+  expect(await books.balance(accountId)).toMatchObject({ posted: 200_000n })
 })
 
 test("the same batch again, one after the other and at once, changes nothing", async () => {
