@@ -64,7 +64,7 @@ export interface Bill {
 export function charge(actors: Actors, call: BilledCall, end: End, drainedOut: boolean): MaybePromise<Bill> {
   const outcome = statusOf(call, end, drainedOut)
   const tokens = end.kind === "answered" ? end.tokens : undefined
-  const charging = outcome.status === "ok" && tokens !== undefined ? chargeActors(actors, call, tokens) : undefined
+  const charging = tokens === undefined ? undefined : chargeActors(actors, call, tokens)
   return andThen(charging, (charged) => makeBill(actors, call, end, outcome, charged))
 }
 

@@ -1,0 +1,282 @@
+/**
+ * The end of a call's money, on the actors themselves: a call holds under its key, the key's parent, a run, two ceilings and its
+ * account, each of which has so much. Whatever it costs, and whichever actor crashes when it is asked to settle, each is charged
+ * what is booked, and nothing stays held.
+ */
+import { expect, test } from "bun:test"
+import * as fc from "fast-check"
+import { Account, type AccountCommand } from "../../actors/account.ts"
+import { Key } from "../../actors/key.ts"
+import type { KeyCommand } from "../../actors/key-record.ts"
+import type { Behaviour, MaybePromise, Runtime } from "../../actors/kernel/actor.ts"
+import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
+import { Registry } from "../../actors/kernel/registry.ts"
+import { InlineScheduler } from "../../actors/kernel/turns.ts"
+import { type LeaseNews, whole } from "../../actors/lease.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { calendarAt } from "../../actors/period.ts"
+import { Run, type RunCommand } from "../../actors/run.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import type { Actors } from "../../src/gateway/actors.ts"
+import type { Admission } from "../../src/gateway/admit.ts"
+import type { End } from "../../src/gateway/attempt.ts"
+import { AccountActors, BreakerActors, KeyActors, RunActors } from "../../src/gateway/leasing-actors.ts"
+import { holdOfBreakers, reserveOfKeys } from "../../src/gateway/purses.ts"
+import { type BilledCall, charge, reverseCharge } from "../../src/gateway/settle.ts"
+import { plain } from "../actors/key-harness.ts"
+
+const HOLD = 100n
+const RESERVED_TOKENS = 50
+const TOKENS_PER_MINUTE = 1_000
+const CALL = { requestId: "req_1", least: micro(1n), target: micro(HOLD) }
+const KEYS = ["key", "parent"] as const
+const CEILINGS = ["brk_acc", "brk_acc.key"] as const
+const PURSES = [...KEYS, "run_1", ...CEILINGS, "acc"] as const
+type Purse = (typeof PURSES)[number]
+type Has = Readonly<Record<Purse, bigint>>
+
+/** What is known now: nobody waits here. */
+function now<T>(value: MaybePromise<T | Failure>): T {
+  if (value instanceof Promise || value instanceof Failure)
+    throw new Error("there is no answer yet, or none that was expected")
+  return value
+}
+
+function actorsWith(has: Has) {
+  const clock = new VirtualClock()
+  const crashes = new Set<string>()
+  const runtime: Runtime = {
+    clock,
+    random: seededRandom(1),
+    scheduler: new InlineScheduler(),
+    fatal: (actor) => {
+      throw new Error(`${actor} crashes too often`)
+    },
+    crashed: () => {},
+  }
+  const lease = (id: string) => ({
+    id: 1n,
+    granted: micro(has[id as Purse]),
+    returned: zero,
+    settled: zero,
+    version: 1,
+  })
+  const grown = (id: string) => ({ type: "grown", lease: lease(id), more: false, elsewhere: zero }) satisfies LeaseNews
+  const registry = <Command extends { readonly type: string }>(
+    kind: string,
+    make: (id: string, tell: (command: Command) => void) => Behaviour<Command>,
+  ) =>
+    new Registry<Command>(runtime, {
+      kind,
+      mailboxLimit: 10,
+      askDeadlineMs: 1_000,
+      idleMs: 90_000,
+      intensity: { restarts: 5, withinMs: 1_000 },
+      start: (id, tell) => {
+        const behaviour = make(id, tell)
+        return {
+          receive: (command) => {
+            if (command.type === "settle" && crashes.delete(id)) throw new Error("a bug")
+            behaviour.receive(command)
+          },
+        }
+      },
+    })
+  const purse = (id: string, tell: (command: AccountCommand) => void) =>
+    new Account(
+      { clock, self: (news) => tell({ type: "lease", news }), grow: () => {}, giveBack: () => {} },
+      lease(id),
+      false,
+    )
+  const keys = registry<KeyCommand>("key", (id, tell) => {
+    const record = {
+      ...plain,
+      keyId: id,
+      tokensPerMinute: TOKENS_PER_MINUTE,
+      budget: { limit: micro(has[id as Purse]), period: "total" as const },
+    }
+    const spent = { daily: zero, monthly: zero, total: zero }
+    const starts = calendarAt(clock.now(), plain.timeZone).starts
+    return new Key(
+      {
+        clock,
+        self: tell,
+        load: () => {},
+        counts: undefined,
+        driverOf: (budget) => ({
+          grow: () => tell({ type: "budget", budget, news: grown(id) }),
+          giveBack: () => {},
+        }),
+      },
+      { record, starts, spent },
+      whole,
+    )
+  })
+  const runs = registry<RunCommand>("run", (id, tell) => {
+    const endsAt = clock.now() + 1_000_000
+    const record = {
+      runId: id,
+      accountId: "acc",
+      keyId: "key",
+      name: "r",
+      budget: micro(has.run_1),
+      endsAt,
+      spent: zero,
+    }
+    const driverOf = () => ({ grow: () => tell({ type: "lease", news: grown(id) }), giveBack: () => {} })
+    return new Run({ clock, self: tell, find: () => {}, driverOf }, record)
+  })
+  const actors = {
+    keys: new KeyActors(keys, clock),
+    runs: new RunActors(runs, async () => true),
+    accounts: new AccountActors(registry("account", purse)),
+    breakers: new BreakerActors(registry("breaker", purse), {
+      look: async () => undefined,
+      trip: async () => "crowded",
+    }),
+  } as unknown as Actors
+  /** Of each purse what is charged or held, and what is held. */
+  const taken = async () => {
+    const ofAccounts = (id: Purse, view: { readonly available: bigint; readonly held: bigint }) =>
+      [id, [has[id] - view.available, view.held]] as const
+    const ofKeys = KEYS.map((id) => [id, [now(actors.keys.view(id)).budget?.usage]] as const)
+    const run = await actors.runs.viewIfActive("run_1")
+    const ceilings = CEILINGS.map((id) => ofAccounts(id, now(actors.breakers.view(id))))
+    return Object.fromEntries([
+      ...ofKeys,
+      ["run_1", [run?.usage, run?.held]] as const,
+      ...ceilings,
+      ofAccounts("acc", now(actors.accounts.view("acc"))),
+    ])
+  }
+  const tokens = () => KEYS.map((id) => TOKENS_PER_MINUTE - (now(actors.keys.view(id)).tokens?.remaining ?? 0))
+  return { actors, crashes, taken, tokens }
+}
+
+/** A call that has taken what it may, and has been forwarded. */
+async function callOf(has: Has) {
+  const world = actorsWith(has)
+  const { actors } = world
+  const parent = { keyId: "parent", keyHash: "parent" }
+  const reservation = { ...CALL, tokens: RESERVED_TOKENS, worst: CALL.target }
+  const reserved = now(reserveOfKeys(actors, { keyHash: "key", record: { parent } }, reservation))
+  expect(now(actors.runs.hold("run_1", CALL))).toBe(micro(HOLD))
+  expect(now(holdOfBreakers(actors, CEILINGS, CALL))).toBe(micro(HOLD))
+  expect(now(actors.accounts.hold("acc", CALL))).toMatchObject({ kind: "held", hold: micro(HOLD) })
+  const opening = {
+    requestId: CALL.requestId,
+    accountId: "acc",
+    keyId: "key",
+    leaseId: 1n,
+    model: "m",
+    endpoint: "chat",
+    streamed: false,
+    hold: micro(HOLD),
+    priceId: 1n,
+    openedAt: 0,
+    starts: reserved.starts,
+    parent: reserved.parent,
+    breakers: CEILINGS,
+    runId: "run_1",
+  }
+  let seats = 1
+  const one = micro(1n)
+  const admission = {
+    hold: micro(HOLD),
+    reservedTokens: RESERVED_TOKENS,
+    offer: {
+      model: { id: "m" },
+      price: { id: 1n, rates: { input: one, output: one, cacheRead: one, cacheWrite: one } },
+    },
+    seat: { member: { id: "p" } },
+    settled: () => void seats--,
+  } as unknown as Admission
+  const call: BilledCall = {
+    keyHash: "key",
+    opening,
+    admission,
+    markers: [],
+    attempts: 1,
+    firstTokenMs: 1,
+    durationMs: 2,
+    costs: { final: undefined, parts: [] },
+  }
+  return { ...world, call, seats: () => seats }
+}
+
+const answered = (cost: bigint | undefined, excess = 0n): End => ({
+  kind: "answered",
+  tokens: cost === undefined ? undefined : { input: 0, cacheRead: 0, cacheWrite: 0, output: Number(cost) },
+  excess: micro(excess),
+  last: "",
+  turns: 1,
+})
+
+const all = (amount: bigint) =>
+  Object.fromEntries(PURSES.map((id) => [id, KEYS.includes(id as never) ? [micro(amount)] : [micro(amount), zero]]))
+
+const spare = fc.bigInt({ min: HOLD * 2n, max: HOLD * 4n })
+const purses: fc.Arbitrary<Has> = fc.record({
+  key: spare,
+  parent: spare,
+  run_1: spare,
+  brk_acc: spare,
+  "brk_acc.key": spare,
+  acc: spare,
+})
+
+test("what a call costs is charged to all that pay for it, up to what the poorest has, and taken back from all", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      purses,
+      fc.bigInt({ min: 0n, max: HOLD * 5n }),
+      fc.bigInt({ min: 0n, max: 3n }),
+      fc.option(fc.constantFrom(...PURSES), { nil: undefined }),
+      async (has, cost, excess, crashing) => {
+        const { actors, call, crashes, taken, tokens, seats } = await callOf(has)
+        if (crashing !== undefined) crashes.add(crashing)
+        const bill = now(charge(actors, call, answered(cost, excess), false))
+        // A key or a run that did not say what it pays pays what it held; an account or a ceiling that did not say leaves nothing to charge.
+        const isUnknown = crashing === "acc" || CEILINGS.includes(crashing as never)
+        const most =
+          crashing === undefined ? Object.values(has).reduce((a, b) => (a < b ? a : b)) : isUnknown ? 0n : HOLD
+        const charged = cost < most ? cost : most
+        expect(bill.record).toMatchObject({
+          status: isUnknown ? "billing_error" : "ok",
+          charge: micro(charged),
+          absorbed: micro(isUnknown ? 0n : cost - charged + excess),
+          excess: micro(isUnknown ? 0n : excess),
+          flagged: isUnknown || excess > 0n,
+        })
+        expect(await taken()).toEqual(all(charged))
+        expect(seats()).toBe(0)
+        if (crashing === undefined) expect(tokens()).toEqual([Number(cost), Number(cost)])
+        reverseCharge(actors, call, bill)
+        expect(await taken()).toEqual(all(0n))
+      },
+    ),
+    { numRuns: 300 },
+  )
+})
+
+test("a call that failed, or was not counted, costs nothing and leaves nothing held; one that was not counted keeps its tokens", async () => {
+  const has: Has = { key: 300n, parent: 300n, run_1: 300n, brk_acc: 300n, "brk_acc.key": 300n, acc: 300n }
+  const fault = { failure: new Failure("dependency.upstream_unavailable"), opened: true }
+  const failed = { kind: "failed", fault, committed: false } as unknown as End
+  for (const [end, isDrainedOut, streamed, firstTokenMs, status, tokens] of [
+    [answered(undefined), false, false, 1, "usage_missing", RESERVED_TOKENS],
+    [failed, true, true, 1, "usage_missing", RESERVED_TOKENS],
+    [failed, false, true, 1, "upstream_error", 0],
+    [failed, false, true, undefined, "aborted_stream", 0],
+    [failed, true, true, undefined, "aborted_stream", 0],
+    [failed, false, false, undefined, "upstream_error", 0],
+  ] as const) {
+    const world = await callOf(has)
+    const call = { ...world.call, firstTokenMs, opening: { ...world.call.opening, streamed } }
+    const { record } = now(charge(world.actors, call, end, isDrainedOut))
+    expect(record).toMatchObject({ status, charge: zero, absorbed: zero, flagged: status === "usage_missing" })
+    expect(await world.taken()).toEqual(all(0n))
+    expect({ status, tokens: world.tokens() }).toEqual({ status, tokens: [tokens, tokens] })
+    expect(world.seats()).toBe(0)
+  }
+})
