@@ -200,7 +200,7 @@ export class Actor<Command> {
   /** Stops if unused for `idleMs` and nothing is held or waiting. */
   passivate(idleMs: number): boolean {
     const quiet = this.#runtime.clock.monotonic() - this.#lastUsedAt >= idleMs
-    if (this.#state !== "running" || !quiet || this.#mailbox.size > 0 || this.#unanswered.size > 0) return false
+    if (!quiet || this.#mailbox.size > 0 || this.#unanswered.size > 0) return false
     if (this.#behaviour?.idle?.() !== true) return false
     this.#end({ kind: "refused", reason: "stopped" })
     return true
@@ -209,7 +209,7 @@ export class Actor<Command> {
   /** One command's turn. For the scheduler alone. */
   turn(): void {
     this.#scheduled = false
-    if (this.#state !== "running" || this.#behaviour === undefined) return
+    if (this.#behaviour === undefined) return
     const envelope = this.#take()
     if (envelope !== undefined) {
       const { ask } = envelope

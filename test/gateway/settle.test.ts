@@ -1,6 +1,6 @@
 /**
- * The end of a call's money, on the actors themselves: a call holds under its key, the key's parent, a run, two ceilings and its
- * account, each of which has so much. Whatever it costs, and whichever actor crashes when it is asked to settle, each is charged
+ * The end of a call's money, on the actors themselves: a call holds under its key and its account, and where it has them under the
+ * key's parent, a run and ceilings, each of which has so much. Whatever it costs, and whichever actor crashes when it is asked to settle, each is charged
  * what is booked, and nothing stays held.
  */
 import { expect, test } from "bun:test"
@@ -14,6 +14,7 @@ import { Registry } from "../../actors/kernel/registry.ts"
 import { InlineScheduler } from "../../actors/kernel/turns.ts"
 import { type LeaseNews, whole } from "../../actors/lease.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
+import { noTokens } from "../../actors/money/price.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { Run, type RunCommand } from "../../actors/run.ts"
 import { Failure } from "../../src/failure/failure.ts"
@@ -140,11 +141,11 @@ function actorsWith(has: Has) {
     const ofAccounts = (id: Purse, view: { readonly available: bigint; readonly held: bigint }) =>
       [id, [has[id] - view.available, view.held]] as const
     const ofKeys = KEYS.map((id) => [id, [now(actors.keys.view(id)).budget?.usage]] as const)
-    const run = await actors.runs.viewIfActive("run_1")
+    const run = (await actors.runs.viewIfActive("run_1")) ?? { usage: zero, held: zero }
     const ceilings = CEILINGS.map((id) => ofAccounts(id, now(actors.breakers.view(id))))
     return Object.fromEntries([
       ...ofKeys,
-      ["run_1", [run?.usage, run?.held]] as const,
+      ["run_1", [run.usage, run.held]] as const,
       ...ceilings,
       ofAccounts("acc", now(actors.accounts.view("acc"))),
     ])
@@ -153,15 +154,17 @@ function actorsWith(has: Has) {
   return { actors, crashes, taken, tokens }
 }
 
-/** A call that has taken what it may, and has been forwarded. */
-async function callOf(has: Has) {
+/** A call that has taken what it may of those that pay, and has been forwarded. */
+async function callOf(has: Has, paying: readonly Purse[] = PURSES) {
   const world = actorsWith(has)
   const { actors } = world
-  const parent = { keyId: "parent", keyHash: "parent" }
+  const parent = paying.includes("parent") ? { keyId: "parent", keyHash: "parent" } : undefined
+  const runId = paying.includes("run_1") ? "run_1" : undefined
+  const breakers = CEILINGS.filter((ceiling) => paying.includes(ceiling))
   const reservation = { ...CALL, tokens: RESERVED_TOKENS, worst: CALL.target }
   const reserved = now(reserveOfKeys(actors, { keyHash: "key", record: { parent } }, reservation))
-  expect(now(actors.runs.hold("run_1", CALL))).toBe(micro(HOLD))
-  expect(now(holdOfBreakers(actors, CEILINGS, CALL))).toBe(micro(HOLD))
+  if (runId !== undefined) expect(now(actors.runs.hold(runId, CALL))).toBe(micro(HOLD))
+  expect(now(holdOfBreakers(actors, breakers, CALL))).toBe(micro(HOLD))
   expect(now(actors.accounts.hold("acc", CALL))).toMatchObject({ kind: "held", hold: micro(HOLD) })
   const opening = {
     requestId: CALL.requestId,
@@ -176,8 +179,8 @@ async function callOf(has: Has) {
     openedAt: 0,
     starts: reserved.starts,
     parent: reserved.parent,
-    breakers: CEILINGS,
-    runId: "run_1",
+    breakers,
+    runId,
   }
   let seats = 1
   const one = micro(1n)
@@ -206,14 +209,19 @@ async function callOf(has: Has) {
 
 const answered = (cost: bigint | undefined, excess = 0n): End => ({
   kind: "answered",
-  tokens: cost === undefined ? undefined : { input: 0, cacheRead: 0, cacheWrite: 0, output: Number(cost) },
+  tokens: cost === undefined ? undefined : { ...noTokens, output: Number(cost) },
   excess: micro(excess),
   last: "",
-  turns: 1,
+  turns: 2,
 })
 
-const all = (amount: bigint) =>
-  Object.fromEntries(PURSES.map((id) => [id, KEYS.includes(id as never) ? [micro(amount)] : [micro(amount), zero]]))
+const all = (amount: bigint, paying: readonly Purse[] = PURSES) =>
+  Object.fromEntries(
+    PURSES.map((id) => {
+      const taken = paying.includes(id) ? micro(amount) : zero
+      return [id, KEYS.includes(id as never) ? [taken] : [taken, zero]]
+    }),
+  )
 
 const spare = fc.bigInt({ min: HOLD * 2n, max: HOLD * 4n })
 const purses: fc.Arbitrary<Has> = fc.record({
@@ -229,28 +237,35 @@ test("what a call costs is charged to all that pay for it, up to what the poores
   await fc.assert(
     fc.asyncProperty(
       purses,
+      fc.subarray<Purse>(["parent", "run_1", ...CEILINGS]),
       fc.bigInt({ min: 0n, max: HOLD * 5n }),
       fc.bigInt({ min: 0n, max: 3n }),
       fc.option(fc.constantFrom(...PURSES), { nil: undefined }),
-      async (has, cost, excess, crashing) => {
-        const { actors, call, crashes, taken, tokens, seats } = await callOf(has)
+      async (has, others, cost, excess, mayCrash) => {
+        const paying: readonly Purse[] = ["key", "acc", ...others]
+        const { actors, call, crashes, taken, tokens, seats } = await callOf(has, paying)
+        const crashing = mayCrash !== undefined && paying.includes(mayCrash) ? mayCrash : undefined
         if (crashing !== undefined) crashes.add(crashing)
         const bill = now(charge(actors, call, answered(cost, excess), false))
         // A key or a run that did not say what it pays pays what it held; an account or a ceiling that did not say leaves nothing to charge.
         const isUnknown = crashing === "acc" || CEILINGS.includes(crashing as never)
         const most =
-          crashing === undefined ? Object.values(has).reduce((a, b) => (a < b ? a : b)) : isUnknown ? 0n : HOLD
+          crashing === undefined ? paying.map((id) => has[id]).reduce((a, b) => (a < b ? a : b)) : isUnknown ? 0n : HOLD
         const charged = cost < most ? cost : most
         expect(bill.record).toMatchObject({
+          part: 0,
+          tokens: { ...noTokens, output: Number(cost) },
+          turns: 2,
           status: isUnknown ? "billing_error" : "ok",
           charge: micro(charged),
           absorbed: micro(isUnknown ? 0n : cost - charged + excess),
           excess: micro(isUnknown ? 0n : excess),
           flagged: isUnknown || excess > 0n,
         })
-        expect(await taken()).toEqual(all(charged))
+        expect(await taken()).toEqual(all(charged, paying))
         expect(seats()).toBe(0)
-        if (crashing === undefined) expect(tokens()).toEqual([Number(cost), Number(cost)])
+        const ofParent = paying.includes("parent") ? Number(cost) : 0
+        if (crashing === undefined) expect(tokens()).toEqual([Number(cost), ofParent])
         reverseCharge(actors, call, bill)
         expect(await taken()).toEqual(all(0n))
       },
@@ -263,6 +278,7 @@ test("a call that failed, or was not counted, costs nothing and leaves nothing h
   const has: Has = { key: 300n, parent: 300n, run_1: 300n, brk_acc: 300n, "brk_acc.key": 300n, acc: 300n }
   const fault = { failure: new Failure("dependency.upstream_unavailable"), opened: true }
   const failed = { kind: "failed", fault, committed: false } as unknown as End
+  const unopened = { kind: "failed", fault: { ...fault, opened: false }, committed: false } as unknown as End
   for (const [end, isDrainedOut, streamed, firstTokenMs, status, tokens] of [
     [answered(undefined), false, false, 1, "usage_missing", RESERVED_TOKENS],
     [failed, true, true, 1, "usage_missing", RESERVED_TOKENS],
@@ -270,11 +286,19 @@ test("a call that failed, or was not counted, costs nothing and leaves nothing h
     [failed, false, true, undefined, "aborted_stream", 0],
     [failed, true, true, undefined, "aborted_stream", 0],
     [failed, false, false, undefined, "upstream_error", 0],
+    [unopened, false, true, undefined, "upstream_error", 0],
   ] as const) {
     const world = await callOf(has)
     const call = { ...world.call, firstTokenMs, opening: { ...world.call.opening, streamed } }
     const { record } = now(charge(world.actors, call, end, isDrainedOut))
-    expect(record).toMatchObject({ status, charge: zero, absorbed: zero, flagged: status === "usage_missing" })
+    expect(record).toMatchObject({
+      status,
+      tokens: noTokens,
+      turns: end.kind === "failed" ? 1 : 2,
+      charge: zero,
+      absorbed: zero,
+      flagged: status === "usage_missing",
+    })
     expect(await world.taken()).toEqual(all(0n))
     expect({ status, tokens: world.tokens() }).toEqual({ status, tokens: [tokens, tokens] })
     expect(world.seats()).toBe(0)

@@ -160,6 +160,7 @@ describe("a crash", () => {
     await quiesce(on)
     expect(await waiting).toEqual({ kind: "refused", reason: "stopped" })
     expect(actor.tell({ type: "note", value: 1 })).toBe(false)
+    expect(await actor.askUnbounded(echo(2), 1_000)).toEqual({ kind: "refused", reason: "stopped" })
   })
 })
 
@@ -261,7 +262,8 @@ describe("passivation", () => {
   test("comes after so long without a command, and not sooner", async () => {
     const on = world()
     const { actor } = probe(on)
-    actor.tell({ type: "note", value: 1 })
+    on.clock.advance(idleMs)
+    void actor.ask(echo(1), 100)
     await quiesce(on)
     on.clock.advance(idleMs - 1)
     expect(actor.passivate(idleMs)).toBe(false)
@@ -304,7 +306,8 @@ test("a mailbox tells its depth, and how long its oldest command has waited", as
   const on = world()
   const { actor } = probe(on)
   expect([actor.depth, actor.ageMs]).toEqual([0, 0])
-  actor.tell({ type: "note", value: 1 })
+  on.clock.advance(1_000)
+  void actor.ask(echo(1), 100)
   on.clock.advance(30)
   actor.tell({ type: "note", value: 2 })
   on.clock.advance(10)
