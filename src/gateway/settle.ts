@@ -221,7 +221,7 @@ export async function withdrawKept({ ledger }: Pick<Actors, "ledger">, withdrawa
   const durable = (accountId: string) => new Promise<void>((resolve) => ledger.whenDurable(accountId, resolve))
   // Twice: what a dead process sent last may still be at work in the database, and a statement that waited for it has not
   // seen what it booked.
-  for (let n = 0; n < 2 && kept.length > 0; n++) {
+  for (let n = 0; n < 2; n++) {
     for (const settlement of kept) ledger.void(settlement)
     for (const accountId of accounts) await durable(accountId)
   }

@@ -8,23 +8,25 @@ import * as fc from "fast-check"
 import { Account, type AccountCommand } from "../../actors/account.ts"
 import { Key } from "../../actors/key.ts"
 import type { KeyCommand } from "../../actors/key-record.ts"
-import type { Behaviour, MaybePromise, Runtime } from "../../actors/kernel/actor.ts"
+import { Actor, type Behaviour, type MaybePromise, type Runtime } from "../../actors/kernel/actor.ts"
 import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { InlineScheduler } from "../../actors/kernel/turns.ts"
 import { type LeaseNews, whole } from "../../actors/lease.ts"
+import { type Committed, Ledger, type LedgerCommand, type Settlement } from "../../actors/ledger.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { Run, type RunCommand } from "../../actors/run.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import type { Actors } from "../../src/gateway/actors.ts"
+import { type Actors, LedgerActor } from "../../src/gateway/actors.ts"
 import type { Admission } from "../../src/gateway/admit.ts"
 import type { End } from "../../src/gateway/attempt.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "../../src/gateway/leasing-actors.ts"
 import { holdOfBreakers, reserveOfKeys } from "../../src/gateway/purses.ts"
-import { type BilledCall, charge, reverseCharge } from "../../src/gateway/settle.ts"
+import { type BilledCall, charge, reverseCharge, withdraw, withdrawKept } from "../../src/gateway/settle.ts"
 import { plain } from "../actors/key-harness.ts"
+import { flush } from "../kernel/world.ts"
 
 const HOLD = 100n
 const RESERVED_TOKENS = 50
@@ -43,18 +45,20 @@ function now<T>(value: MaybePromise<T | Failure>): T {
   return value
 }
 
+const runtimeOn = (clock: VirtualClock): Runtime => ({
+  clock,
+  random: seededRandom(1),
+  scheduler: new InlineScheduler(),
+  fatal: (actor) => {
+    throw new Error(`${actor} crashes too often`)
+  },
+  crashed: () => {},
+})
+
 function actorsWith(has: Has) {
   const clock = new VirtualClock()
   const crashes = new Set<string>()
-  const runtime: Runtime = {
-    clock,
-    random: seededRandom(1),
-    scheduler: new InlineScheduler(),
-    fatal: (actor) => {
-      throw new Error(`${actor} crashes too often`)
-    },
-    crashed: () => {},
-  }
+  const runtime = runtimeOn(clock)
   const lease = (id: string) => ({
     id: 1n,
     granted: micro(has[id as Purse]),
@@ -303,4 +307,75 @@ test("a call that failed, or was not counted, costs nothing and leaves nothing h
     expect({ status, tokens: world.tokens() }).toEqual({ status, tokens: [tokens, tokens] })
     expect(world.seats()).toBe(0)
   }
+})
+
+/** A ledger whose commits end when the test says so, and a disk of withdrawals; both say what they were told. */
+function withdrawing(kept: readonly Settlement[]) {
+  const said: string[] = []
+  const ends: ((committed: Committed) => void)[] = []
+  const clock = new VirtualClock()
+  const actor = new Actor<LedgerCommand>(runtimeOn(clock), {
+    name: "ledger",
+    mailboxLimit: 10,
+    supervise: () => "stop",
+    start: (self) =>
+      new Ledger({
+        clock,
+        self: (command) => void self.tell(command),
+        failed: () => {},
+        store: {
+          commit: ({ settlements }) => {
+            const { promise, resolve } = Promise.withResolvers<Committed>()
+            ends.push(resolve)
+            said.push(...settlements.map(({ opening, voided }) => `${voided ? "void" : "settle"} ${opening.requestId}`))
+            return promise
+          },
+        },
+      }),
+  })
+  const withdrawals = {
+    kept: async () => kept,
+    keep: async ({ opening }: Settlement) => void said.push(`keep ${opening.requestId}`),
+    forget: (requestId: string) => void said.push(`forget ${requestId}`),
+  }
+  const committed = async () => {
+    ends.at(-1)?.({ fenced: [], locked: [] })
+    await flush()
+  }
+  return { actors: { ledger: new LedgerActor(actor, 1_000) } as Actors, withdrawals, said, committed }
+}
+
+async function settlementOf(requestId: string, accountId: string): Promise<Settlement> {
+  const { actors, call } = await callOf({
+    key: 300n,
+    parent: 300n,
+    run_1: 300n,
+    brk_acc: 300n,
+    "brk_acc.key": 300n,
+    acc: 300n,
+  })
+  const { record } = now(charge(actors, call, answered(10n), false))
+  return { opening: { ...call.opening, requestId, accountId }, records: [record], voided: false }
+}
+
+test("a call that is withdrawn is voided, and kept on the disk until that is durable", async () => {
+  const { actors, withdrawals, said, committed } = withdrawing([])
+  await withdraw(actors, withdrawals, await settlementOf("a", "acc"))
+  expect(said).toEqual(["void a", "keep a"])
+  await committed()
+  expect(said).toEqual(["void a", "keep a", "forget a"])
+})
+
+test("what processes before this one have withdrawn is voided twice, and forgotten when that is durable", async () => {
+  const kept = [await settlementOf("a", "acc_1"), await settlementOf("b", "acc_2")]
+  const { actors, withdrawals, said, committed } = withdrawing(kept)
+  const done = withdrawKept(actors, withdrawals)
+  for (let commit = 0; commit < 4; commit++) {
+    expect(said.some((what) => what.startsWith("forget"))).toBe(false)
+    await flush()
+    await committed()
+  }
+  expect(await done).toBe(2)
+  expect(said).toEqual(["void a", "void b", "void a", "void b", "forget a", "forget b"])
+  expect(await withdrawKept(actors, { ...withdrawals, kept: async () => [] })).toBe(0)
 })
