@@ -14,8 +14,8 @@ import { Registry } from "../../actors/kernel/registry.ts"
 import { InlineScheduler } from "../../actors/kernel/turns.ts"
 import { type LeaseNews, whole } from "../../actors/lease.ts"
 import { type Committed, Ledger, type LedgerCommand, type Settlement } from "../../actors/ledger.ts"
-import { micro, zero } from "../../actors/money/micro.ts"
-import { noTokens } from "../../actors/money/price.ts"
+import { type Micro, micro, zero } from "../../actors/money/micro.ts"
+import { holdFrom, noTokens } from "../../actors/money/price.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { Run, type RunCommand } from "../../actors/run.ts"
 import { Failure } from "../../src/failure/failure.ts"
@@ -23,7 +23,14 @@ import { type Actors, LedgerActor } from "../../src/gateway/actors.ts"
 import type { Admission } from "../../src/gateway/admit.ts"
 import type { End } from "../../src/gateway/attempt.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "../../src/gateway/leasing-actors.ts"
-import { holdOfBreakers, reserveOfKeys } from "../../src/gateway/purses.ts"
+import {
+  holdOfBreakers,
+  releaseBreakers,
+  releaseKeys,
+  reserveOfKeys,
+  trimBreakers,
+  trimKeys,
+} from "../../src/gateway/purses.ts"
 import { type BilledCall, charge, reverseCharge, withdraw, withdrawKept } from "../../src/gateway/settle.ts"
 import { plain } from "../actors/key-harness.ts"
 import { flush } from "../kernel/world.ts"
@@ -235,6 +242,57 @@ const purses: fc.Arbitrary<Has> = fc.record({
   brk_acc: spare,
   "brk_acc.key": spare,
   acc: spare,
+})
+
+test("a call holds under its keys and ceilings what the poorest can hold, and one that is refused or given up leaves nothing", async () => {
+  const amount = fc.bigInt({ min: 0n, max: HOLD * 3n })
+  const poor: fc.Arbitrary<Has> = fc.record({
+    key: amount,
+    parent: amount,
+    run_1: amount,
+    brk_acc: amount,
+    "brk_acc.key": amount,
+    acc: amount,
+  })
+  const least = micro(10n)
+  await fc.assert(
+    fc.asyncProperty(poor, fc.boolean(), async (has, isChild) => {
+      const { actors, taken, tokens } = actorsWith(has)
+      const keys = isChild ? KEYS : (["key"] as const)
+      const caller = {
+        keyHash: "key",
+        record: { parent: isChild ? { keyId: "parent", keyHash: "parent" } : undefined },
+      }
+      const { requestId, target } = CALL
+      const reserving = reserveOfKeys(actors, caller, { requestId, least, worst: target, tokens: RESERVED_TOKENS })
+      if (reserving instanceof Promise) throw new Error("nobody waits here")
+      const held =
+        reserving instanceof Failure
+          ? reserving
+          : await holdOfBreakers(actors, CEILINGS, { requestId, least, target: reserving.hold ?? target })
+      const paying = [...keys, ...CEILINGS]
+      const hold = paying.reduce<Micro | undefined>((most, id) => most && holdFrom(micro(has[id]), most, least), target)
+      if (held instanceof Failure) {
+        const poorest = paying.find((id) => has[id] < least)
+        const isOfKey = poorest === "key" || poorest === "parent"
+        expect(hold).toBeUndefined()
+        expect(held.code).toBe(isOfKey ? "quota.key_limit_exceeded" : "gateway.capacity")
+        expect(held.message.includes("child")).toBe(poorest === "parent")
+      } else {
+        expect(held).toBe(hold)
+        trimKeys(actors, caller, requestId, held)
+        trimBreakers(actors, CEILINGS, requestId, held)
+        const own = await taken()
+        expect(paying.map((id) => own[id]?.at(0))).toEqual(paying.map(() => held))
+        expect(tokens()).toEqual([RESERVED_TOKENS, isChild ? RESERVED_TOKENS : 0])
+      }
+      releaseKeys(actors, caller, requestId)
+      releaseBreakers(actors, CEILINGS, requestId)
+      expect(await taken()).toEqual(all(0n))
+      expect(tokens()).toEqual([0, 0])
+    }),
+    { numRuns: 200 },
+  )
 })
 
 test("what a call costs is charged to all that pay for it, up to what the poorest has, and taken back from all", async () => {
