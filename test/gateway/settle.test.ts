@@ -279,7 +279,7 @@ test("a call holds under its keys and ceilings what the poorest can hold, and on
         expect(held.code).toBe(isOfKey ? "quota.key_limit_exceeded" : "gateway.capacity")
         expect(held.message.includes("child")).toBe(poorest === "parent")
       } else {
-        expect(held).toBe(hold)
+        expect<Micro | undefined>(held).toBe(hold)
         trimKeys(actors, caller, requestId, held)
         trimBreakers(actors, CEILINGS, requestId, held)
         const own = await taken()
