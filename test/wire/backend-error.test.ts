@@ -217,6 +217,7 @@ const classified: [string, number, Json | undefined, FailureCode, boolean][] = [
   ["a wrong key", 401, { error: { message: "Incorrect API key" } }, down, true],
   ["no money", 402, { error: { message: "Insufficient Balance" } }, down, true],
   ["no permission", 403, "", down, true],
+  ["wrong method", 405, "", down, false],
   ["no such model", 404, { error: { type: "not_found_error", message: "model: x" } }, down, true],
   ["a time-out", 408, "", down, false],
   [
@@ -230,6 +231,7 @@ const classified: [string, number, Json | undefined, FailureCode, boolean][] = [
   ["our quota used up", 429, { error: { code: "insufficient_quota", message: "quota" } }, limited, true],
   ["a fault", 500, { error: { type: "api_error" } }, down, false],
   ["overload", 529, { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }, down, false],
+  ["our empty purse there, as a fault", 500, { error: { message: "Insufficient balance" } }, down, true],
   ["a status of no meaning", 302, undefined, down, false],
 ]
 
@@ -273,6 +275,15 @@ test.each(inStream)("an error inside a stream: %j", (body, code) => {
   expect(classifyErrorObject(body).code).toBe(code)
 })
 
+test("an error inside a stream that is the operator's to mend raises an alert, and no other does", () => {
+  const alertOf = (error: Json) => classifyErrorObject({ error }).detail.alert
+  for (const type of ["authentication_error", "permission_error", "billing_error", "not_found_error"])
+    expect({ type, alert: alertOf({ type, message: "x" }) }).toEqual({ type, alert: true })
+  expect(alertOf({ code: "insufficient_quota", message: "x" })).toBe(true)
+  for (const type of ["overloaded_error", "rate_limit_error", "invalid_request_error", "server_error"])
+    expect({ type, alert: alertOf({ type, message: "x" }) }).toEqual({ type, alert: undefined })
+})
+
 test("a backend's words never reach the client", () => {
   const secret = "org-SECRET"
   for (const status of [400, 401, 404, 413, 422, 429, 500]) {
@@ -288,8 +299,10 @@ describe("a backend's Retry-After", () => {
     expect(classify(429, "", { "retry-after": "7" }).failure.detail.retryAfterS).toBe(7)
     expect(classify(503, "", { "retry-after": "7" }).failure.detail.retryAfterS).toBe(7)
   })
-  test("is not forwarded with a failure that a retry does not help", () => {
-    expect(classify(400, "", { "retry-after": "7" }).failure.detail.retryAfterS).toBeUndefined()
+  test("is forwarded with a failure that a retry helps, and with no other", () => {
+    const statuses = [400, 408, 428, 429, 430, 499, 500, 501, 599]
+    const forwarded = statuses.filter((status) => classify(status, "", { "retry-after": "7" }).failure.detail.retryAfterS)
+    expect(forwarded).toEqual([429, 500, 501, 599])
   })
   test("is dropped where it is not plausible", () => {
     expect(classify(429, "", { "retry-after": "1000000" }).failure.detail).toEqual({})

@@ -39,3 +39,7 @@ test.each(values)("%p is %p seconds", (value, seconds) => {
 test("a date between two seconds is rounded up", () => {
   expect(parseRetryAfter("Fri, 20 Nov 2026 12:00:30 GMT", nowMs + 1)).toBe(30)
 })
+
+test("a month that is none is not taken for the last of the year before", () => {
+  expect(parseRetryAfter("Sun, 20 Foo 2027 12:00:30 GMT", Date.UTC(2026, 11, 20, 12, 0, 0))).toBeUndefined()
+})
