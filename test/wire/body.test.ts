@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { Failure } from "../../src/failure/failure.ts"
-import { DEEPEST_NESTING, extentOf, MAX_VALUES, parseBody, readModel } from "../../src/wire/body.ts"
+import { DEEPEST_NESTING, extentOf, MAX_VALUES, parseBody, readEndUser, readModel } from "../../src/wire/body.ts"
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
 const code = (text: string): string => {
@@ -31,6 +31,15 @@ describe("a body", () => {
     ],
   ]
   for (const [fact, text, expected] of rows) test(fact, () => expect(code(text)).toBe(expected))
+
+  test.each([
+    ["that is empty", "", "is empty"],
+    ["whose string never ends", '{"model":"m', "is not valid JSON"],
+    ["nested beyond the limit", nested(DEEPEST_NESTING + 1), "nests deeper"],
+  ])("%s is told so", (_, text, reason) => {
+    const body = parseBody(bytes(text))
+    expect(body instanceof Failure && body.message).toContain(reason)
+  })
 
   test("that is not UTF-8 is unreadable", () => {
     const body = parseBody(Uint8Array.of(0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d))
@@ -92,4 +101,48 @@ describe("the count of values before parsing", () => {
     expect(parseBody(bytes(filled(most)))).not.toBeInstanceOf(Failure)
     expect(parseBody(bytes(filled(most + 1)))).toMatchObject({ code: "request.invalid" })
   })
+})
+
+/** A body whose `input` has so many of these; its two outer values come on top. */
+const listed = (item: string, count: number) => `{"input":[${`${item},`.repeat(count - 1)}${item}]}`
+
+describe("token ids in lists", () => {
+  const isTaken = (body: string, takesTokenIds?: boolean) =>
+    !(parseBody(bytes(body), undefined, takesTokenIds) instanceof Failure)
+
+  test("are taken beside as many values as any body may have, up to half a million", () => {
+    const most = MAX_VALUES + 500_000 - 2
+    expect(isTaken(listed("7", most), true)).toBe(true)
+    expect(isTaken(listed("7", most + 1), true)).toBe(false)
+  })
+  test("are values like any other where the endpoint takes none", () => {
+    expect(isTaken(listed("7", MAX_VALUES - 2))).toBe(true)
+    expect(isTaken(listed("7", MAX_VALUES - 1))).toBe(false)
+  })
+  // Each of them is one value, and one id or none.
+  test.each([
+    ["0", true],
+    [" 9\n", true],
+    ["12", true],
+    ["-1", false],
+    ["1.5", false],
+    ["1e3", false],
+    ['"7"', false],
+    ['"7\\"8"', false],
+    ["true", false],
+    ["[]", false],
+  ])("are whole numbers alone: %s", (item, isId) => {
+    expect(isTaken(listed(item, MAX_VALUES - 1), true)).toBe(isId)
+  })
+  test("may stand in lists of lists, and no field's number is one", () => {
+    expect(isTaken(listed("[1, 2]", MAX_VALUES - 2), true)).toBe(true)
+    expect(isTaken(listed("[1, 2]", MAX_VALUES - 1), true)).toBe(false)
+    expect(isTaken(listed('{"a":1}', MAX_VALUES / 2 - 1), true)).toBe(true)
+    expect(isTaken(listed('{"a":1}', MAX_VALUES / 2), true)).toBe(false)
+  })
+})
+
+test("a client's end user is what it names, as a text or a number", () => {
+  expect([null, undefined, "", true, ["u"], { id: "u" }].map(readEndUser)).toEqual(Array(6).fill(undefined))
+  expect(["u", "0", 7, 0].map(readEndUser)).toEqual(["u", "0", "7", "0"])
 })
