@@ -301,7 +301,9 @@ describe("a backend's Retry-After", () => {
   })
   test("is forwarded with a failure that a retry helps, and with no other", () => {
     const statuses = [400, 408, 428, 429, 430, 499, 500, 501, 599]
-    const forwarded = statuses.filter((status) => classify(status, "", { "retry-after": "7" }).failure.detail.retryAfterS)
+    const forwarded = statuses.filter(
+      (status) => classify(status, "", { "retry-after": "7" }).failure.detail.retryAfterS,
+    )
     expect(forwarded).toEqual([429, 500, 501, 599])
   })
   test("is dropped where it is not plausible", () => {

@@ -7,6 +7,7 @@ import type { ClientSide } from "../../src/wire/format.ts"
 import * as chat from "../../src/wire/chat/format.ts"
 import * as messages from "../../src/wire/messages/format.ts"
 import * as responses from "../../src/wire/responses/format.ts"
+import { textTokens } from "../../src/wire/tokens.ts"
 
 const strip = ["temperature", "top_k"]
 const OWNED = ["model", "stream", "stream_options", "store", "thinking", "temperature", "top_k"]
@@ -148,4 +149,64 @@ test("a lowered thinking budget is one that the backend takes, or thinking is of
       },
     ),
   )
+})
+
+const text = "Setiap pagi Bu Sari membuka warungnya. ".repeat(20)
+const user = { role: "user", content: "Hi" }
+const schema = { type: "object", properties: { a: { type: "string", description: text } } }
+const called = { name: "f", description: text, parameters: { type: "object" } }
+const chatCall = { id: "c", type: "function", function: { name: "f", arguments: JSON.stringify({ a: text }) } }
+/** Every place of a request whose text the model reads. */
+const read: readonly (readonly [format: string, place: string, fields: JsonObject])[] = [
+  ["chat", "a message", { messages: [user, { role: "user", content: text }] }],
+  ["chat", "a part", { messages: [user, { role: "user", content: [{ type: "text", text }] }] }],
+  ["chat", "a system message", { messages: [{ role: "system", content: text }, user] }],
+  ["chat", "a call", { messages: [user, { role: "assistant", tool_calls: [chatCall] }] }],
+  ["chat", "a result", { messages: [user, { role: "tool", tool_call_id: "c", content: text }] }],
+  ["chat", "a tool", { tools: [{ type: "function", function: called }] }],
+  ["chat", "a function", { functions: [called] }],
+  ["chat", "the answer's schema", { response_format: { type: "json_schema", json_schema: { name: "n", schema } } }],
+  ["messages", "a message", { messages: [user, { role: "user", content: text }] }],
+  ["messages", "a block", { messages: [user, { role: "user", content: [{ type: "text", text }] }] }],
+  ["messages", "the system prompt", { system: text }],
+  ["messages", "a system block", { system: [{ type: "text", text }] }],
+  [
+    "messages",
+    "a call",
+    {
+      messages: [user, { role: "assistant", content: [{ type: "tool_use", id: "c", name: "f", input: { a: text } }] }],
+    },
+  ],
+  [
+    "messages",
+    "a result",
+    { messages: [user, { role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: text }] }] },
+  ],
+  ["messages", "a tool", { tools: [{ name: "f", description: text, input_schema: { type: "object" } }] }],
+  ["messages", "the answer's schema", { output_config: { format: { type: "json_schema", schema } } }],
+  ["messages", "the answer's schema by its older name", { output_format: { type: "json_schema", schema } }],
+  ["responses", "the input", { input: text }],
+  ["responses", "an item", { input: [{ role: "user", content: [{ type: "input_text", text }] }] }],
+  ["responses", "the instructions", { instructions: text }],
+  [
+    "responses",
+    "a call",
+    { input: [user, { type: "function_call", call_id: "c", name: "f", arguments: JSON.stringify({ a: text }) }] },
+  ],
+  ["responses", "a result", { input: [user, { type: "function_call_output", call_id: "c", output: text }] }],
+  ["responses", "a tool", { tools: [{ type: "function", ...called }] }],
+  ["responses", "the answer's schema", { text: { format: { type: "json_schema", name: "n", schema } } }],
+]
+
+test.each(read)("%s: %s is in the estimate that a call is admitted by", (format, _, fields) => {
+  const found = formats.find(({ name }) => name === format)
+  const estimate = (more: JsonObject): number => {
+    const request = found?.codec.decodeRequest({ model: "m", max_tokens: 100, ...found.prompt, ...more })
+    if (request === undefined || request instanceof Failure) throw new Error(request?.message)
+    return request.inputTokens
+  }
+  const more = estimate(fields) - estimate({})
+  expect(more).toBeGreaterThanOrEqual(Math.floor(textTokens(text)) - 1)
+  // The first tool has the prompt for all of them with it.
+  expect(more).toBeLessThan(textTokens(text) + 450)
 })

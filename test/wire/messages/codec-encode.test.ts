@@ -360,6 +360,27 @@ describe("tools", () => {
     expect(encoded({ tools })["tools"]).toEqual([{ type: "web_search_20250305", name: "web_search", max_uses }])
   })
 
+  test("a search keeps to the domains and the place that the client named", () => {
+    const options = {
+      allowed_domains: ["a.example"],
+      blocked_domains: null,
+      user_location: { type: "approximate", city: "Bandung" },
+    }
+    const [search] = encoded({ tools: [{ type: "web-search", options }] })["tools"] as JsonObject[]
+    expect(search).toEqual({
+      type: "web_search_20250305",
+      name: "web_search",
+      max_uses: 5,
+      allowed_domains: ["a.example"],
+      user_location: { type: "approximate", city: "Bandung" },
+    })
+  })
+
+  test("a description of white space is left out, because the backend refuses it", () => {
+    const [tool] = encoded({ tools: [{ ...weather, description: " \n" }] })["tools"] as JsonObject[]
+    expect(tool).not.toHaveProperty("description")
+  })
+
   test("a name that the backend would refuse is written otherwise, everywhere alike", () => {
     const name = "files.read"
     const call: AssistantPart = { type: "tool-call", id: "1", name, arguments: "{}", custom: false }

@@ -34,6 +34,7 @@ const rows: readonly (readonly [model: string, asked: Reasoning, fields: JsonObj
   ["claude-opus-4-5", wants("max"), budget(32_000)],
   ["claude-opus-4-5", wants(undefined, { budgetTokens: 5000 }), budget(5000)],
   ["claude-opus-4-5", wants(undefined, { budgetTokens: 10 }), budget(1024)],
+  ["claude-opus-4-5", wants(undefined, { budgetTokens: 90_000 }), budget(39_999)],
   ["claude-opus-4-5", none, { thinking: { type: "disabled" } }],
   ["claude-sonnet-4-20250514", wants("low"), budget(2048)],
   ["claude-3-7-sonnet-20250219", wants("low"), budget(2048)],
@@ -61,6 +62,9 @@ const rows: readonly (readonly [model: string, asked: Reasoning, fields: JsonObj
   ["claude-opus-5-5", none, { output_config: { effort: "low" } }],
   ["claude-fable-5-1", none, { output_config: { effort: "low" } }],
   ["claude-opus-6", none, { output_config: { effort: "low" } }],
+  ["claude-haiku-5-6", none, { output_config: { effort: "low" } }],
+  ["claude-sonnet-5-6", none, { output_config: { effort: "low" } }],
+  ["Vendor/Claude-Opus-5", none, { thinking: { type: "disabled" } }],
   ["claude-saga", wants("high"), { thinking: shown, output_config: { effort: "high" } }],
 ]
 test.each(rows)("%s, asked for %j, is told %j", (model, asked, fields) => {
@@ -109,6 +113,7 @@ describe("a budget", () => {
   const loops: readonly (readonly [string, readonly Turn[], boolean])[] = [
     ["calls that it thought before", loop(sealed, call), true],
     ["calls whose thinking the client could not keep", loop(call), false],
+    ["words, and calls whose thinking the client could not keep", loop({ type: "text", text: "a" }, call), false],
     ["calls that another backend thought before", loop(foreign, call), false],
     ["an answer without calls", [hello, { role: "assistant", parts: [{ type: "text", text: "a" }] }, hello], true],
     ["a turn that it is to go on with", [hello, { role: "assistant", parts: [{ type: "text", text: "a" }] }], false],
@@ -132,6 +137,18 @@ test("while the model thinks, no sampling is asked for", () => {
     "top_k",
   ])
   expect(encoded({ sampling, reasoning: none })).toMatchObject({ temperature: 0.2, top_k: 5 })
+})
+
+test.each([
+  ["claude-3-7-sonnet-20250219", true],
+  ["claude-opus-4-20250514", true],
+  ["claude-opus-4-1-20250805", false],
+  ["claude-haiku-4-5", false],
+  ["kimi-k3", true],
+])("%s takes a temperature and top_p side by side: %p", (model, both) => {
+  const sampling = { temperature: 0.2, topP: 0.9, topK: undefined }
+  const body = encoded({ sampling }, { forwarding: forwarding({ model }) })
+  expect([body["temperature"], body["top_p"]]).toEqual([0.2, both ? 0.9 : undefined])
 })
 
 test("an effort stands beside the answer's schema", () => {
