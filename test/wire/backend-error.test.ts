@@ -112,6 +112,14 @@ const overflows: [string, string, [number, number]?][] = [
   ],
   ["Ollama", "prompt too long; exceeded max context length by 12 tokens"],
   ["Cohere", "too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 4292.", [4292, 4081]],
+  ["some backend, in characters", "prompt is too long: 1540820 characters > 1048576 maximum"],
+  ["some backend, in bytes", "prompt is too long: 41943040 bytes, the maximum is 33554432"],
+  ["some backend, with no limit", "prompt is too long: 213462 tokens > 0 maximum"],
+  [
+    "some backend, with a request's number",
+    "prompt is too long: 213462 tokens > 200000 maximum (request 1764439200123)",
+    [213_462, 200_000],
+  ],
   ["with separators", "prompt is too long: 213,462 tokens > 200,000 maximum", [213_462, 200_000]],
 ]
 
@@ -163,6 +171,13 @@ const classified: [string, number, Json | undefined, FailureCode, boolean][] = [
       },
     },
     overflow,
+    false,
+  ],
+  [
+    "a message that is wrong otherwise",
+    400,
+    { error: { code: "invalid_value", param: "messages[0].content", message: "x" } },
+    invalid,
     false,
   ],
   [

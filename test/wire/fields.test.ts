@@ -5,7 +5,7 @@ import type { Json, JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import * as chat from "../../src/wire/chat/format.ts"
-import { type Allowance, droppedFieldsHeader } from "../../src/wire/fields.ts"
+import { type Allowance, droppedFieldsHeader, withNames } from "../../src/wire/fields.ts"
 import * as messages from "../../src/wire/messages/format.ts"
 import * as responses from "../../src/wire/responses/format.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "./known-bodies.ts"
@@ -382,5 +382,21 @@ describe("the header", () => {
   test("names a field once, in however many places it stood", () => {
     const tools = Array.from({ length: 30 }, () => ({ type: "function", function: { name: "f", x_new: 1 } }))
     expect(droppedFieldsHeader(understood("chat", { ...hello.chat, tools }).dropped)).toBe("tools.function.x_new")
+  })
+  test("stays whole where a known name comes once more after twenty", () => {
+    const tools = [{ type: "function", function: { name: "f", x_new: 1 } }]
+    const twice = [...tools, ...tools]
+    const written = { tools, ...Object.fromEntries(many(19).map((name) => [name, 1])), functions: [], x_last: 1 }
+    expect(droppedFieldsHeader(understood("chat", { ...written, tools: twice, ...hello.chat }).dropped)).toEndWith("...")
+    const { x_last: _, ...most } = written
+    const told = droppedFieldsHeader(understood("chat", { ...most, tools: twice, ...hello.chat }).dropped)
+    expect(told).toBe(["tools.function.x_new", ...many(19)].join(", "))
+  })
+  test("has the names of what was left out first, and then what has no words in the backend's format", () => {
+    const told = (names: string[], more: boolean, others: string[]) => withNames({ names, more }, others)
+    expect(told(["a"], false, ["b", "a"])).toEqual({ names: ["a", "b"], more: false })
+    expect(told(["a"], true, ["b"])).toEqual({ names: ["a", "b"], more: true })
+    expect(told(many(20), false, ["b"])).toEqual({ names: many(20), more: true })
+    expect(told(["a"], true, [])).toEqual({ names: ["a"], more: true })
   })
 })

@@ -166,6 +166,7 @@ const read: readonly (readonly [format: string, place: string, fields: JsonObjec
   ["chat", "a tool", { tools: [{ type: "function", function: called }] }],
   ["chat", "a function", { functions: [called] }],
   ["chat", "the answer's schema", { response_format: { type: "json_schema", json_schema: { name: "n", schema } } }],
+  ["chat", "a field that the catalogue passes", { chat_template_kwargs: { a: text } }],
   ["messages", "a message", { messages: [user, { role: "user", content: text }] }],
   ["messages", "a block", { messages: [user, { role: "user", content: [{ type: "text", text }] }] }],
   ["messages", "the system prompt", { system: text }],
@@ -201,7 +202,8 @@ const read: readonly (readonly [format: string, place: string, fields: JsonObjec
 test.each(read)("%s: %s is in the estimate that a call is admitted by", (format, _, fields) => {
   const found = formats.find(({ name }) => name === format)
   const estimate = (more: JsonObject): number => {
-    const request = found?.codec.decodeRequest({ model: "m", max_tokens: 100, ...found.prompt, ...more })
+    const body = { model: "m", max_tokens: 100, ...found?.prompt, ...more }
+    const request = found?.codec.decodeRequest(body, { pass: ["chat_template_kwargs"], betas: [] })
     if (request === undefined || request instanceof Failure) throw new Error(request?.message)
     return request.inputTokens
   }

@@ -34,6 +34,19 @@ describe("reasoning is output", () => {
   })
 })
 
+describe("reasoning that no total can be right about", () => {
+  const counted = (completion: Json, reasoning: Json, total: Json) =>
+    chat({
+      prompt_tokens: 10,
+      completion_tokens: completion,
+      total_tokens: total,
+      completion_tokens_details: { reasoning_tokens: reasoning },
+    })
+  test("takes nothing away from the output", () => expect(counted(5, -2, 13)?.output).toBe(5))
+  test("stands for no output that is missing", () => expect(counted(null, 3, 13)).toBeUndefined())
+  test("is one token as well as many", () => expect(counted(5, 1, 16)?.output).toBe(6))
+})
+
 test("cache details that are missing or null are 0", () => {
   const counted = { input: 10, cacheRead: 0, cacheWrite: 0, output: 5 }
   expect(chat({ prompt_tokens: 10, completion_tokens: 5, prompt_tokens_details: null })).toEqual(counted)
@@ -163,6 +176,14 @@ describe("searches are those that a backend ran, as far as it can be believed", 
   test("a search that failed is not billed, and so the backend's count is before the blocks", () => {
     expect(countOf({ server_tool_use: { web_search_requests: 1 } }, search, search)).toBe(1)
     expect(countOf({ output_tokens: 5 }, ...Array.from({ length: 200 }, () => search))).toBe(100)
+  })
+
+  test("a count stays where a later event has none", () => {
+    const count = new SearchCount()
+    count.usage({ server_tool_use: { web_search_requests: 2 } })
+    count.usage({ server_tool_use: {} })
+    count.usage({ output_tokens: 5 })
+    expect(count.searches).toBe(2)
   })
 
   test("a page that was opened is no search", () => {

@@ -149,6 +149,28 @@ describe("a prompt's estimate", () => {
     }
     expect(prompt([user, call, result]) - prompt([user])).toBeGreaterThan(2 * textTokens(text))
   })
+  test("counts what stands around each message and each tool, and around a text of its own once", () => {
+    const hi = { role: "user", content: "Hi" }
+    const tool = { name: "f", input_schema: { type: "object" } }
+    const perMessage = (prompt(Array<Json>(101).fill(hi)) - prompt([hi])) / 100
+    expect(perMessage).toBeGreaterThanOrEqual(4)
+    expect(perMessage).toBeLessThan(4 + textTokens("Hi") + 1)
+    const perTool = (prompt([], Array<Json>(101).fill(tool)) - prompt([], [tool])) / 100
+    expect(perTool).toBeGreaterThan(8 + textTokens("f") + textTokens("type") + textTokens("object"))
+    expect(perTool).toBeLessThan(20)
+    expect(prompt(text)).toBeLessThan(textTokens(text) + 15)
+  })
+  test("counts long numbers in a schema", () => {
+    const numbers = Array.from({ length: 500 }, (_, at) => 100_000_000_000 + at)
+    const tokens = estimateInputTokens({ messages: "", tools: [], schemas: [{ enum: numbers }] })
+    expect(tokens).toBeGreaterThan(500 * 4)
+  })
+  test("counts thinking of which there is nothing but its cipher", () => {
+    const cipher = (samples["base64"]?.text ?? "").repeat(4)
+    const tokens = prompt([{ role: "assistant", content: [{ type: "redacted_thinking", data: cipher }] }])
+    expect(tokens).toBeLessThan(textTokens(cipher) / 2)
+    expect(tokens).toBeGreaterThan(cipher.length / 8)
+  })
   test("counts a system prompt outside of the messages", () => {
     const messages = [{ role: "user", content: "Hi" }]
     const instructions = [{ type: "text", text }]

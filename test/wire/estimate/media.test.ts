@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { estimateInputTokens, imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate.ts"
+import { estimateInput, estimateInputTokens, imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate.ts"
 import { textTokens } from "../../../src/wire/tokens.ts"
 
 const be = (value: number, bytes: number): number[] =>
@@ -68,12 +68,45 @@ describe("an image", () => {
       const data = base64(header(280, 141))
       expect(imageTokens(data)).toBe(10 * 6)
       expect(imageTokens(`data:image/any;base64,${data}`)).toBe(10 * 6)
+      expect(imageTokens(base64(header(281, 140)))).toBe(11 * 5)
+      expect(imageTokens(base64(header(1, 1)))).toBe(1)
     })
     test(`in ${kind} never counts more than the largest`, () =>
       expect(imageTokens(base64(header(8000, 8000)))).toBe(LARGEST_IMAGE_TOKENS))
   }
   test("behind an address counts as the largest", () =>
     expect(imageTokens("https://example.com/a.png")).toBe(LARGEST_IMAGE_TOKENS))
+  test("behind an address is the largest, whatever the address would be as data", () => {
+    const small = base64([0, 0, ...latin("WEBPVP8X")])
+    expect(imageTokens(`data:image/webp;base64,xxxxxxxx${small}`)).toBe(1)
+    for (const scheme of ["https", "HTTPS"]) expect(imageTokens(`${scheme}://x${small}`)).toBe(LARGEST_IMAGE_TOKENS)
+  })
+  test("that says to have no width or no height counts as the largest", () => {
+    const png = headers["PNG"] ?? (() => [])
+    for (const [width, height] of [
+      [0, 280],
+      [280, 0],
+    ] as const)
+      expect(imageTokens(base64(png(width, height)))).toBe(LARGEST_IMAGE_TOKENS)
+  })
+  test("in JPEG has the size of its frame, and not what stands in a table before it", () => {
+    const segment = (marker: number, width: number, height: number) => [
+      0xff,
+      marker,
+      ...be(17, 2),
+      8,
+      ...be(height, 2),
+      ...be(width, 2),
+      ...Array<number>(10).fill(0),
+    ]
+    const read = Array.from({ length: 18 }, (_, at) => 0xbf + at).filter((marker) => {
+      const file = [0xff, 0xd8, ...segment(marker, 28, 28), ...segment(0xc0, 280, 280)]
+      const tokens = imageTokens(base64(file))
+      expect([1, 100]).toContain(tokens)
+      return tokens === 1
+    })
+    expect(read).toEqual([0xc0, 0xc1, 0xc2, 0xc3, 0xc5, 0xc6, 0xc7, 0xc9, 0xca, 0xcb, 0xcd, 0xce, 0xcf])
+  })
   test("in low detail counts little", () => expect(imageTokens("https://example.com/a.png", "low")).toBe(361))
   test("that cannot be read counts as the largest, and never throws", () => {
     expect(imageTokens(undefined)).toBe(LARGEST_IMAGE_TOKENS)
@@ -147,6 +180,18 @@ describe("in a prompt, data is priced by size and not as text:", () => {
     ["a responses file", { type: "input_file", filename: "a.pdf", file_data: pdf.data }, 3000],
   ]
   for (const [kind, part, tokens] of parts) test(kind, () => expect(count([part]) - count([])).toBe(tokens))
+  test("what images and files may come to beyond that is told with them, and nothing is where there are none", () => {
+    const sent = (...content: Json[]) => estimateInput({ messages: [{ role: "user", content }], tools: [], schemas: [] })
+    const low = { type: "image_url", image_url: { url: "https://example.com/a", detail: "low" } }
+    const file = { type: "document", source: pdf }
+    const known = [{ ...bySize(1), pdf: pdf.data }]
+    const spare = LARGEST_IMAGE_TOKENS - 361
+    expect(sent({ type: "text", text: "Hi" }).media).toBeUndefined()
+    expect(sent(image).media).toEqual({ spareTokens: 0, documents: [] })
+    expect(sent(low, low).media).toEqual({ spareTokens: 2 * spare, documents: [] })
+    expect(sent(file).media).toEqual({ spareTokens: 0, documents: known })
+    expect(sent(low, file).media).toEqual({ spareTokens: spare, documents: known })
+  })
   test("a document of plain text is text", () => {
     const document = {
       type: "document",
