@@ -133,13 +133,26 @@ describe("a chat client's stream", () => {
     )
   })
 
+  test("gives a custom tool its text as it comes", () => {
+    const events = [start, call(0, "c0", "p", true), args(0, "*** "), args(0, "Begin"), finish("tool-calls"), end]
+    expect(told(events).slice(2)).toEqual([
+      { tool_calls: [{ index: 0, custom: { input: "*** " } }] },
+      { tool_calls: [{ index: 0, custom: { input: "Begin" } }] },
+      "tool_calls",
+    ])
+  })
+
+  test("begins also where nothing but its end came", () => {
+    expect(told([end])).toEqual([role, "stop"])
+  })
+
   test("speaks of one function call to a client that knows only those", () => {
     const events = [
       start,
       call(0, "c0", "f"),
       args(0, "{}"),
       call(1, "c1", "f"),
-      args(1, "{}"),
+      args(1, '{"other":1}'),
       finish("tool-calls"),
       end,
     ]

@@ -18,6 +18,13 @@ const weatherTool = {
 const call = (args: string) => ({ id: "c1", type: "function", function: { name: "weather", arguments: args } })
 const called = (args: string) => ({ type: "tool-call", id: "c1", name: "weather", arguments: args, custom: false })
 
+const result = (callId: string, said: string) => ({
+  type: "tool-result",
+  callId,
+  parts: [text(said)],
+  isError: false,
+})
+
 const understood: readonly (readonly [fact: string, body: JsonObject, says: Partial<Record<keyof Prompt, unknown>>])[] =
   [
     [
@@ -40,9 +47,108 @@ const understood: readonly (readonly [fact: string, body: JsonObject, says: Part
         { role: "system", content: "" },
         { role: "user", content: [text(""), text("a")] },
         { role: "assistant", content: "" },
+        { role: "system", content: "" },
       ),
       { instructions: [], turns: [{ role: "user", parts: [text("a")] }] },
     ],
+    [
+      "each run of results is a turn of its own",
+      say(
+        hi,
+        { role: "assistant", tool_calls: [call("{}")] },
+        { role: "tool", tool_call_id: "c1", content: "one" },
+        { role: "assistant", tool_calls: [{ ...call("{}"), id: "c2" }] },
+        { role: "tool", tool_call_id: "c2", content: "two" },
+        { role: "tool", tool_call_id: "c3", content: "three" },
+        hi,
+        { role: "tool", tool_call_id: "c4", content: "four" },
+      ),
+      {
+        turns: [
+          { role: "user", parts: [text("Hi")] },
+          { role: "assistant", parts: [called("{}")] },
+          { role: "user", parts: [result("c1", "one")] },
+          { role: "assistant", parts: [{ ...called("{}"), id: "c2" }] },
+          { role: "user", parts: [result("c2", "two"), result("c3", "three")] },
+          { role: "user", parts: [text("Hi")] },
+          { role: "user", parts: [result("c4", "four")] },
+        ],
+      },
+    ],
+    [
+      "words beside an older function's call",
+      say(hi, { role: "assistant", content: "Let me look.", function_call: { name: "weather", arguments: "{}" } }),
+      {
+        turns: [
+          { role: "user", parts: [text("Hi")] },
+          { role: "assistant", parts: [text("Let me look."), { ...called("{}"), id: "call_1" }] },
+        ],
+      },
+    ],
+    [
+      "a call of a custom tool that was given nothing",
+      say(hi, { role: "assistant", tool_calls: [{ id: "c1", type: "custom", custom: { name: "weather" } }] }),
+      {
+        turns: [
+          { role: "user", parts: [text("Hi")] },
+          { role: "assistant", parts: [{ ...called(""), custom: true }] },
+        ],
+      },
+    ],
+    [
+      "cache marks of an image, a file and a tool",
+      {
+        messages: [
+          {
+            role: "user",
+            content: [
+              { type: "image_url", image_url: { url: "https://example.com/a.png" }, cache_control: ephemeral },
+              {
+                type: "file",
+                file: { filename: "a.pdf", file_data: "data:application/pdf;base64,AAAA" },
+                cache_control: ephemeral,
+              },
+            ],
+          },
+        ],
+        tools: [{ ...weather, cache_control: ephemeral }],
+      },
+      {
+        turns: [
+          {
+            role: "user",
+            parts: [
+              {
+                type: "image",
+                source: { kind: "url", url: "https://example.com/a.png" },
+                detail: undefined,
+                cache: { ttl: undefined },
+              },
+              {
+                type: "document",
+                source: { kind: "data", mediaType: "application/pdf", base64: "AAAA" },
+                name: "a.pdf",
+                cache: { ttl: undefined },
+              },
+            ],
+          },
+        ],
+        tools: [{ ...weatherTool, cache: { ttl: undefined } }],
+      },
+    ],
+    [
+      "a tool that is strict",
+      { tools: [{ type: "function", function: { name: "weather", strict: true } }] },
+      { tools: [{ ...weatherTool, strict: true }] },
+    ],
+    ...(["auto", "none"] as const).map(
+      (kind) =>
+        [
+          `a function choice of ${kind}`,
+          { functions: [{ name: "weather" }], function_call: kind },
+          { tools: [weatherTool], toolChoice: { kind }, parallelTools: false },
+        ] as const,
+    ),
     [
       "an image of data is data, and another is its address",
       say({
@@ -316,6 +422,16 @@ const understood: readonly (readonly [fact: string, body: JsonObject, says: Part
       "a thinking budget, kept under the answer limit",
       { thinking: { type: "enabled", budget_tokens: 5_000 }, max_tokens: 3_000 },
       { reasoning: { enabled: true, effort: undefined, budgetTokens: 2_999, visible: true } },
+    ],
+    [
+      "a thinking budget under the answer limit",
+      { thinking: { type: "enabled", budget_tokens: 5_000 }, max_tokens: 5_001 },
+      { reasoning: { enabled: true, effort: undefined, budgetTokens: 5_000, visible: true } },
+    ],
+    [
+      "a thinking budget without an answer limit",
+      { thinking: { type: "enabled", budget_tokens: 5_000 } },
+      { reasoning: { enabled: true, effort: undefined, budgetTokens: 5_000, visible: true } },
     ],
     [
       "what has no place in the neutral language is left out",
