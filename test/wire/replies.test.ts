@@ -50,6 +50,7 @@ const broken: [Format, Json, FailureCode][] = [
   ["messages", { type: "message", content: "text" }, "dependency.upstream_unavailable"],
   ["messages", { type: "error", error: { type: "rate_limit_error" } }, "upstream.rate_limited"],
   ["messages", { type: "error" }, "dependency.upstream_unavailable"],
+  ["messages", { error: { type: "rate_limit_error" }, content: [] }, "upstream.rate_limited"],
   ["responses", { status: "completed" }, "dependency.upstream_unavailable"],
   ["responses", { status: "failed", output: [], error: null }, "dependency.upstream_unavailable"],
   ["responses", { status: "failed", output: [], error: { code: "rate_limit_exceeded" } }, "upstream.rate_limited"],
@@ -91,6 +92,35 @@ describe("an answer that can be given", () => {
     const event = { event: "message_start", data: JSON.stringify(begun) }
     const relayed = messagesFormat.backend.stream(estimated).relayed(event, begun)
     expect(JSON.parse(relayed?.data ?? "")).toMatchObject({ message: { usage: told } })
+  })
+  test("is not counted by zeros where any part of it has content", () => {
+    const choices = [{ message: { content: "" } }, { message: { content: "a" } }]
+    const content = [
+      { type: "text", text: "" },
+      { type: "text", text: "a" },
+    ]
+    const nothing = { prompt_tokens: 0, completion_tokens: 0, input_tokens: 0, output_tokens: 0 }
+    expect(chat({ choices, usage: nothing }, view)).toMatchObject({ tokens: undefined })
+    expect(messages({ content, usage: nothing }, view)).toMatchObject({ tokens: undefined })
+    const empty = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 }
+    expect(chat({ choices: choices.slice(0, 1), usage: nothing }, view)).toMatchObject({ tokens: empty })
+    expect(messages({ content: content.slice(0, 1), usage: nothing }, view)).toMatchObject({ tokens: empty })
+  })
+  test("tells the searches that a messages backend ran, whole and streamed: as it counts them, or as it began them", () => {
+    const search = { type: "server_tool_use", id: "s", name: "web_search", input: {} }
+    const content = [search, { type: "text", text: "a" }, search]
+    for (const [claim, searches] of [
+      [undefined, 2],
+      [{ web_search_requests: 1 }, 1],
+    ] as const) {
+      const usage = { input_tokens: 3, output_tokens: 1, ...(claim && { server_tool_use: claim }) }
+      expect(messages({ content, usage }, view)).toMatchObject({ searches })
+      const stream = messagesFormat.backend.stream(view)
+      const say = (type: string, fields: JsonObject) => stream.meaning({ event: type, data: "" }, { type, ...fields })
+      for (const [index, content_block] of content.entries()) say("content_block_start", { index, content_block })
+      say("message_delta", { delta: { stop_reason: "end_turn" }, usage })
+      expect(stream.searches()).toBe(searches)
+    }
   })
   test("names the catalogue's model even where the backend named none", () => {
     expect(chat({ choices: [{}] }, view)).toMatchObject({ body: { model: "catalogue/model" } })

@@ -83,6 +83,50 @@ const shown: readonly (readonly [fact: string, block: JsonObject, parts: readonl
     ],
   ],
   [
+    "an image as data with a mark",
+    { type: "image", source: { type: "base64", media_type: "image/png", data: "iVBO" }, ...ephemeral },
+    [{ type: "image", source: { kind: "data", mediaType: "image/png", base64: "iVBO" }, ...mark }],
+  ],
+  [
+    "a document as an address, what is said of it, and its mark",
+    { type: "document", source: { type: "url", url: "https://e.com/a.pdf" }, context: "of 2020", ...ephemeral },
+    [
+      { type: "text", text: "of 2020" },
+      { type: "document", source: { kind: "url", url: "https://e.com/a.pdf" }, name: undefined, ...mark },
+    ],
+  ],
+  [
+    "a text document and what is said of it",
+    { type: "document", source: { type: "text", media_type: "text/plain", data: "t" }, context: "of 2020" },
+    [
+      { type: "text", text: "of 2020" },
+      { type: "document", source: { kind: "text", text: "t" }, name: undefined },
+    ],
+  ],
+  [
+    "a document of blocks and what is said of it",
+    {
+      type: "document",
+      source: { type: "content", content: [{ type: "text", text: "a" }] },
+      context: "of 2020",
+    },
+    [
+      { type: "text", text: "of 2020" },
+      { type: "document", source: { kind: "text", text: "a" }, name: undefined },
+    ],
+  ],
+  [
+    "a search result with a mark",
+    {
+      type: "search_result",
+      source: "https://e.com",
+      title: "T",
+      content: [{ type: "text", text: "found" }],
+      ...ephemeral,
+    },
+    [{ type: "document", source: { kind: "text", text: "https://e.com\n\nfound" }, name: "T", ...mark }],
+  ],
+  [
     "a text document, citations forgone",
     { type: "document", source: { type: "text", media_type: "text/plain", data: "t" }, citations: { enabled: true } },
     [{ type: "document", source: { kind: "text", text: "t" }, name: undefined }],

@@ -4,6 +4,7 @@ import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Prompt, Turn, UserPart } from "../../../src/language/prompt.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"
+import { leftOut } from "../../../src/wire/messages/prompt-out.ts"
 import { decoded as decodedOfResponses } from "../responses/asking.ts"
 import { encoded, forwarding, hello, prompt, request, weather } from "./samples.ts"
 
@@ -234,6 +235,20 @@ describe("what a user shows", () => {
       "a PDF with its name",
       { type: "document", source: { kind: "data", mediaType: "application/pdf", base64: "JVBE" }, name: "a.pdf" },
       { type: "document", source: { type: "base64", media_type: "application/pdf", data: "JVBE" }, title: "a.pdf" },
+    ],
+    [
+      "a document with a mark",
+      {
+        type: "document",
+        source: { kind: "data", mediaType: "application/pdf", base64: "JVBE" },
+        name: undefined,
+        cache: { ttl: undefined },
+      },
+      {
+        type: "document",
+        source: { type: "base64", media_type: "application/pdf", data: "JVBE" },
+        cache_control: { type: "ephemeral" },
+      },
     ],
     [
       "a document as an address",
@@ -476,6 +491,22 @@ describe("the other fields", () => {
       temperature: 0.2,
       top_p: 0.9,
     })
+  })
+
+  const samplers = { temperature: 0.2, top_p: 0.9, top_k: 5 }
+  test.each<[model: string, body: JsonObject, names: string[]]>([
+    ["claude-haiku-4-5", {}, []],
+    ["claude-haiku-4-5", samplers, ["top_p"]],
+    ["claude-haiku-4-5", { top_p: 0.9 }, []],
+    ["claude-haiku-4-5", { temperature: 0.2 }, []],
+    ["kimi-k3", samplers, []],
+    ["claude-opus-5-5", samplers, ["temperature", "top_p", "top_k"]],
+    ["claude-opus-5-5", { top_k: 5, temperature: null }, ["top_k"]],
+    ["claude-haiku-4-5", { stop: ["END", "\n"] }, ["stop"]],
+    ["claude-haiku-4-5", { stop: "\n" }, ["stop"]],
+    ["claude-haiku-4-5", { stop: ["END"] }, []],
+  ])("of %s, asked with %j, are told to be left out: %j", (model, body, names) => {
+    expect(leftOut(body, model)).toEqual(names)
   })
 
   test("what the catalogue strips is not written", () => {

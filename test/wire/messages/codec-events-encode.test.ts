@@ -198,6 +198,7 @@ const endings: readonly (readonly [events: readonly ModelEvent[], reason: string
   [[...call], "tool_use", null],
   [[tool(0), finish("tool-calls")], "tool_use", null],
   [[tool(0), json(0, '{"a":"cut'), finish("length")], "max_tokens", null],
+  [[...call, tool(1), json(1, '{"a":"cut'), finish("length")], "max_tokens", null],
   [[tool(0), json(0, '{"a":"cut'), finish("stop")], "tool_use", null],
   [[{ type: "refusal-delta", text: "No." }, finish("stop")], "refusal", null],
   [[{ type: "refusal-delta", text: "No." }, finish("length")], "max_tokens", null],
@@ -321,6 +322,13 @@ describe("a whole answer", () => {
     expect(messagesFormat.client.encodeReply(reply, view())).toMatchObject({
       content: [{ type: "tool_use", input: { raw: '{"a":"cu' } }],
       stop_reason: "max_tokens",
+    })
+    const whole = { type: "tool-call", id: "0", name: "f", arguments: "{}", custom: false } as const
+    expect(messagesFormat.client.encodeReply({ ...reply, parts: [whole, ...parts] }, view())).toMatchObject({
+      stop_reason: "max_tokens",
+    })
+    expect(messagesFormat.client.encodeReply({ ...reply, parts: [whole] }, view())).toMatchObject({
+      stop_reason: "tool_use",
     })
   })
 })
