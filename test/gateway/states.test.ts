@@ -30,6 +30,38 @@ describe("the table of states", () => {
     for (const { state, to } of drawn) expect(order.indexOf(to)).toBeGreaterThanOrEqual(order.indexOf(state))
   })
 
+  test("moves a call as drawn in the README, and no event beside those moves it", () => {
+    const moves = drawn.filter(({ state, to }) => to !== state).map(({ state, event, to }) => `${state} ${event} ${to}`)
+    const forwarded = ["trying", "relaying", "draining"]
+    expect(moves.toSorted()).toEqual(
+      [
+        "waiting admitted trying",
+        "waiting refused done",
+        "waiting crashed done",
+        "trying committed relaying",
+        "trying client-left draining",
+        "relaying client-left draining",
+        ...forwarded.map((state) => `${state} ended settling`),
+        ...[...forwarded, "settling"].map((state) => `${state} not-opened withdrawing`),
+        ...[...forwarded, "settling"].map((state) => `${state} crashed withdrawing`),
+        "settling settled done",
+        "settling not-settled withdrawing",
+        "withdrawing withdrawn done",
+        "withdrawing crashed done",
+      ].toSorted(),
+    )
+  })
+
+  test("takes for a bug only what comes before it was begun, or twice: a call that hears of something late goes on", () => {
+    const bugs = (state: State) => events.filter((event) => table[event][state] === "impossible").toSorted()
+    const heardWhileWaiting = ["admitted", "refused", "client-left", "crashed"]
+    expect(bugs("waiting")).toEqual(events.filter((event) => !heardWhileWaiting.includes(event)).toSorted())
+    for (const state of ["trying", "relaying", "draining"] as const)
+      expect(bugs(state)).toEqual(["admitted", "not-settled", "refused", "settled", "withdrawn"])
+    expect(bugs("settling")).toEqual(["admitted", "ended", "refused", "withdrawn"])
+    for (const state of ["withdrawing", "done"] as const) expect(bugs(state)).toEqual(["admitted", "refused"])
+  })
+
   test("leads from the beginning to every state, and from every state to the end", () => {
     const reached = new Set<State>(["waiting"])
     for (const _ of all) for (const { state, to } of drawn) if (reached.has(state)) reached.add(to)
