@@ -67,6 +67,18 @@ test("all accounts together keep no more than there is room for, and the largest
   expect(forgotten).not.toContain("29")
 })
 
+test("where all is full the account that keeps most of what has ended gives way, whenever it came", () => {
+  const { kept, forgotten, answer } = world()
+  answer("under way", "acc_busy", 97_000)
+  for (let account = 0; account < 10; account++) {
+    const isLarge = account === 4
+    kept.retain(answer(isLarge ? "large" : `${account}`, `acc_${account}`, isLarge ? 90_000 : 60_000)!)
+  }
+  expect(forgotten).toEqual([])
+  kept.retain(answer("late", "acc_late", 60_000)!)
+  expect(forgotten).toEqual(["large"])
+})
+
 test("whichever are forgotten before their time, the oldest of an account goes first, and each expires in its turn", () => {
   const step = fc.oneof(
     fc.record({ retain: fc.constantFrom("acc_1", "acc_2"), bytes: fc.integer({ min: 0, max: 40_000 }) }),
@@ -116,4 +128,7 @@ test("after ten minutes nothing is left, whether or not anybody asks", () => {
   expect(forgotten).toEqual(["one"])
   clock.advance(5 * 60_000)
   expect([forgotten, kept.bytes]).toEqual([["one", "two"], 0])
+  kept.retain(answer("three", "acc_mine", 1_000)!)
+  clock.advance(10 * 60_000)
+  expect([forgotten, kept.bytes]).toEqual([["one", "two", "three"], 0])
 })

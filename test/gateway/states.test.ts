@@ -1,5 +1,6 @@
 /** The table of a call's states, without a network: every state, every event; and what docs/reliability.md says of its end. */
 import { describe, expect, test } from "bun:test"
+import { Failure } from "../../src/failure/failure.ts"
 import { type CallEvent, next, type State, states, table, StateMachine } from "../../src/gateway/states.ts"
 import { type Cause, type Ending, endings, type State as PlayedState } from "../contract/endings.ts"
 
@@ -89,6 +90,19 @@ describe("the table of states", () => {
     expect(turns.state).toBe("done")
     turns.receive({ type: "heartbeat" })
     expect(heard.at(-1)).toBe("heartbeat")
+  })
+
+  test("hears of an event that a turn raises when that turn is over", () => {
+    const heard: string[] = []
+    const turns = new StateMachine((event, before) => {
+      heard.push(`${event.type} begins`)
+      if (before === "waiting") turns.receive({ type: "not-opened" })
+      heard.push(`${event.type} ends`)
+    })
+    turns.receive({ type: "refused", failure: new Failure("gateway.capacity") })
+    expect(heard).toEqual(["refused begins", "refused ends", "not-opened begins", "not-opened ends"])
+    turns.receive({ type: "client-left" })
+    expect(heard).toContain("client-left ends")
   })
 
   test("ends a call that was forwarded only by what is durable: a settlement, or a withdrawal", () => {
