@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import { type TimeoutLimits, type TimeoutReason, Timeouts } from "../../src/gateway/timeouts.ts"
+import { IdleTimer, type TimeoutLimits, type TimeoutReason, Timeouts } from "../../src/gateway/timeouts.ts"
 import { connectionFault } from "../../src/upstream/client.ts"
 
 const limits: TimeoutLimits = { upstreamStartMs: 100_000, upstreamIdleMs: 10_000, upstreamAnswerMs: 1_000_000 }
@@ -43,10 +43,23 @@ describe("the time-outs of a call", () => {
     const { clock, reasons, timeouts } = started({ upstreamAnswerMs: 50_000 })
     timeouts.startWaiting()
     timeouts.onContent()
-    for (let second = 0; second < 60; second++) {
+    for (let second = 0; second < 49; second++) {
       timeouts.onActivity()
       clock.advance(1_000)
     }
+    timeouts.onActivity()
+    clock.advance(998)
+    expect(reasons).toEqual([])
+    clock.advance(2)
+    expect(reasons).toEqual(["whole"])
+  })
+
+  test("end at the time for the whole a call whose content may take longer than that", () => {
+    const { clock, reasons, timeouts } = started({ upstreamAnswerMs: 50_000 })
+    timeouts.startWaiting()
+    clock.advance(49_998)
+    expect(reasons).toEqual([])
+    clock.advance(2)
     expect(reasons).toEqual(["whole"])
   })
 
@@ -57,8 +70,26 @@ describe("the time-outs of a call", () => {
     timeouts.startWaiting()
     clock.advance(9_000)
     timeouts.stopWaiting()
+    timeouts.onActivity()
     clock.advance(60_000)
     expect(reasons).toEqual([])
+  })
+
+  test("end the silence of a backend that is asked after the content at its own time", () => {
+    const { clock, reasons, timeouts } = started()
+    timeouts.onContent()
+    clock.advance(1_000)
+    timeouts.startWaiting()
+    clock.advance(9_998)
+    expect(reasons).toEqual([])
+    clock.advance(2)
+    expect(reasons).toEqual(["idle"])
+  })
+
+  test("say how long another try may take to begin", () => {
+    const { clock, timeouts } = started()
+    clock.advance(30_000)
+    expect(timeouts.startLeftMs).toBe(70_000)
   })
 
   test("that are stopped explain nothing by time", () => {
@@ -78,5 +109,58 @@ describe("the time-outs of a call", () => {
     timeouts.end()
     clock.advance(2_000_000)
     expect(reasons).toEqual([])
+  })
+})
+
+describe("the heartbeats of a client", () => {
+  const heard = () => {
+    const clock = new VirtualClock()
+    const began = clock.monotonic()
+    const beats: number[] = []
+    const timer = new IdleTimer({ clock, limits: { heartbeatMs: 8_000 } }, () => {
+      beats.push(clock.monotonic() - began)
+      timer.activity()
+    })
+    return { clock, beats, timer }
+  }
+
+  test("come at each silence of their length, counted from the last write", () => {
+    const { clock, beats, timer } = heard()
+    clock.advance(5_000)
+    timer.start()
+    clock.advance(6_000)
+    timer.activity()
+    clock.advance(7_998)
+    expect(beats).toEqual([])
+    clock.advance(2)
+    expect(beats).toHaveLength(1)
+    clock.advance(16_000)
+    expect(beats.map((at) => Math.round(at / 100))).toEqual([190, 270, 350])
+  })
+
+  test("do not come while something is written, nor after the end", () => {
+    const { clock, beats, timer } = heard()
+    timer.start()
+    for (let second = 0; second < 40; second++) {
+      clock.advance(1_000)
+      timer.activity()
+    }
+    expect(beats).toEqual([])
+    timer.end()
+    // A timer that is left would keep the call in memory.
+    expect(clock.runNext()).toBeFalse()
+  })
+
+  test("are over where one of them ends the response", () => {
+    const clock = new VirtualClock()
+    let beats = 0
+    const timer = new IdleTimer({ clock, limits: { heartbeatMs: 8_000 } }, () => {
+      beats++
+      timer.end()
+    })
+    timer.start()
+    clock.advance(60_000)
+    expect(beats).toBe(1)
+    expect(clock.runNext()).toBeFalse()
   })
 })
