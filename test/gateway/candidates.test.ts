@@ -12,6 +12,8 @@ import { parseRequest } from "../../src/gateway/parse-request.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
+import { embeddingsFormat } from "../../src/wire/embeddings.ts"
+import type { ClientFormat } from "../../src/wire/format.ts"
 
 const model = (id: string, rest: Partial<Model> = {}): Model => ({
   id,
@@ -60,14 +62,16 @@ async function chainOf(
   prices = catalogueOf(models).prices,
   binding?: KeyBinding,
   more: object = {},
+  format: ClientFormat = chatFormat,
 ) {
+  const clock = new VirtualClock()
   const catalogue = new LiveCatalogue({ ...catalogueOf(models), prices })
   const backends = new Map([["simulated", [backendOf(provider, "x")]]])
   const ports = {
     catalogue,
     pools: new Pools({ backends, clock: new VirtualClock(), share: () => whole, setting: () => undefined }),
     search: undefined,
-    clock: new VirtualClock(),
+    clock,
     endUserSecret: new Uint8Array(32),
     largeBodies: new LargeBodies(new InlineBodyExecutor()),
     threadTime: new RecentUse(new VirtualClock()),
@@ -75,7 +79,7 @@ async function chainOf(
   const body = { model: "asked", messages: [{ role: "user", content: "Hello" }], logit_bias: { 1: 2 }, ...more }
   const understood = await parseRequest(
     new TextEncoder().encode(JSON.stringify(body)),
-    chatFormat.client,
+    format.client,
     { accountId: "acc_1", keyId: "key_1", binding, headers: new Headers() },
     ports,
   )
@@ -87,7 +91,7 @@ async function chainOf(
     for (let next = await chain.next(); next !== undefined; next = await chain.next()) left.push(next.offer.model.id)
     return left
   }
-  return { catalogue, chain, ids }
+  return { catalogue, clock, chain, ids, inputTokens: understood.request.inputTokens }
 }
 
 test("a chain passes over what is too small or cannot do it, with a marker only for what is too small before the first", async () => {
@@ -105,6 +109,45 @@ test("a chain passes over what is too small or cannot do it, with a marker only 
     ["tiny", "fallback_oversize"],
   ])
   expect(await ids()).toEqual(["last"])
+})
+
+test("a prompt as large as a window fits it, and one token more does not", async () => {
+  const { inputTokens } = await chainOf([model("asked")])
+  const first = async (contextWindow: number) => {
+    const models = [model("asked", { contextWindow, fallback: ["next"] }), model("next")]
+    return (await chainOf(models)).chain.first.offer.model.id
+  }
+  expect([await first(inputTokens), await first(inputTokens - 1)]).toEqual(["asked", "next"])
+})
+
+test("a model whose chain names it is not asked again", async () => {
+  const { ids } = await chainOf([model("asked", { fallback: ["asked", "last"] }), model("last")])
+  expect(await ids()).toEqual(["last"])
+})
+
+test("a model of the chain whose backend's format cannot say the request is passed over, also for a prompt that is too long", async () => {
+  const upstreams = [{ provider: "simulated", format: "messages", model: "m", priority: 0, weight: 1 }] as const
+  const n = { n: 2 }
+  const chain = (contextWindow: number | null) =>
+    chainOf(
+      [model("asked", { contextWindow, fallback: ["unable", "last"] }), model("unable", { upstreams }), model("last")],
+      "never_dearer",
+      undefined,
+      undefined,
+      n,
+    )
+  expect(await (await chain(null)).ids()).toEqual(["last"])
+  expect((await chain(1)).chain.first.offer.model.id).toBe("last")
+})
+
+test("of embeddings no other model answers: its vectors are others", async () => {
+  const upstreams = [{ provider: "simulated", format: "embeddings", model: "m", priority: 0, weight: 1 }] as const
+  const embedding = (id: string, rest: Partial<Model> = {}) =>
+    model(id, { endpoints: new Set(["embeddings"]), upstreams, ...rest })
+  const input = { messages: undefined, logit_bias: undefined, input: "Hello" }
+  const models = [embedding("asked", { fallback: ["other"] }), embedding("other")]
+  const { chain, ids } = await chainOf(models, "any", undefined, undefined, input, embeddingsFormat)
+  expect([chain.first.offer.model.id, ...(await ids())]).toEqual(["asked"])
 })
 
 test("a fallback model is looked at when a reroute asks for it, not before: one that is gone by then is passed over", async () => {
@@ -158,6 +201,14 @@ test("the rates that are compared are those in force when the call comes", async
     later("asked", micro(0n), now + 1),
   ]
   expect(await (await chainOf(models, "never_dearer", prices)).ids()).toEqual(["fallen"])
+})
+
+test("a model of the chain answers at its rates of when the call came, however long the first one took", async () => {
+  const models = [model("asked", { fallback: ["risen"] }), model("risen")]
+  const risen = { id: 9n, model: "risen", rates: { ...rates, input: two }, effectiveAt: new VirtualClock().now() + 1 }
+  const { clock, chain } = await chainOf(models, "never_dearer", [...costing({ asked: {}, risen: {} }), risen])
+  clock.advance(60_000)
+  expect((await chain.next())?.offer.price.rates).toEqual(rates)
 })
 
 test("a prompt that only a dearer model has room for is refused with the asked model's window", async () => {
