@@ -169,7 +169,7 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
     this.#durable = undefined
     const isAnswered = record !== undefined && ANSWERED.has(record.status)
     if (isAnswered) this.#cost = microToRupiah(record.charge)
-    if (isAnswered && !this.#isForgotten && !this.shared.isDiscarded) return this.#options.replayMemory.retain(this)
+    if (isAnswered && !this.shared.isDiscarded) return this.#options.replayMemory.retain(this)
     this.forget()
     // The record of a crashed call is not known yet.
     if (!isAnswered && (record !== undefined || !isBooked) && this.#isClaimed) durable?.free()

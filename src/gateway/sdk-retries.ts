@@ -45,7 +45,7 @@ export class SdkRetries {
 
   /** SDKs retry after these statuses. */
   noteRefusal(keyId: string, { status }: Failure): void {
-    if (status !== 408 && status !== 409 && status !== 429 && status < 500) return
+    if (status !== 409 && status !== 429 && status < 500) return
     this.#refused.delete(keyId)
     for (const [oldest, untilMs] of this.#refused) {
       if (untilMs > this.#clock.monotonic() && this.#refused.size < MAX_REFUSED) break

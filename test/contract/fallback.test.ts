@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { type ModelWish, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
-import { ask, callsOf, formats, requestId, rowsOf } from "./calling.ts"
+import { ask, callsOf, eventually, formats, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 import { covers } from "./rows.ts"
 
@@ -145,6 +145,40 @@ describe.concurrent.each(formats)(`${covers("13.6")} on %s`, (format) => {
         expect([response.headers.get("x-model"), response.headers.get("x-rerouted-from")]).toEqual([null, null])
       }
     }
+  })
+
+  test("a model of the chain that is too expensive for the account is passed over: the asked model's 429 is told", async () => {
+    const { key } = await gateway.key(await gateway.person(10_000), { fallback: "any" })
+    const expensive = { input_micro: 1_000_000_000, output_micro: 1_000_000_000 }
+    const { model, chain } = await chained(format, [expensive], "throttled")
+    const response = await ask(gateway, key, format, model)
+    const { retryAfterS } = await expectFailure(response, 429, "upstream.rate_limited")
+    expect(retryAfterS).toBe(7)
+    expect(callsOf(gateway, chain[0]!)).toEqual([])
+    expect(await rowsOf(gateway, requestId(response))).toMatchObject([
+      { model, status: "upstream_error", error_code: "upstream.rate_limited", charge_micro: 0n },
+    ])
+  })
+
+  test("for a client that has left meanwhile no other model is asked, and the record says why the asked one failed", async () => {
+    const other = await gateway.model({ format })
+    const model = await gateway.model({ format, script: `head=200&${THROTTLED}`, fallback: [other] })
+    const leaving = new AbortController()
+    const asked = ask(gateway, keys.any, format, model, { stream: true }, { signal: leaving.signal })
+    await eventually(
+      "the backend is asked",
+      () => callsOf(gateway, model).length,
+      (calls) => calls === 1,
+    )
+    leaving.abort()
+    expect(await asked.catch(() => "left")).toBe("left")
+    const rows = await eventually(
+      "the record",
+      () => gateway.sql`select status, error_code from usage where model in (${model}, ${other})`,
+      ({ length }) => length > 0,
+    )
+    expect([...rows]).toEqual([{ status: "upstream_error", error_code: "upstream.rate_limited" }])
+    expect(callsOf(gateway, other)).toEqual([])
   })
 
   test("a head that went with a heartbeat says nothing of the reroute; the answer does", async () => {

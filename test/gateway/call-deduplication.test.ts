@@ -6,10 +6,12 @@ import type { KeyRecord } from "../../actors/key-record.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
 import { micro } from "../../actors/money/micro.ts"
 import { Failure } from "../../src/failure/failure.ts"
+import type { FailureCode } from "../../src/failure/table.ts"
 import { CallDeduplication } from "../../src/gateway/call-deduplication.ts"
 import { type Answer, type StreamConnection, UnreadBytes } from "../../src/gateway/outbox.ts"
 import type { IncomingCall, OriginalCall } from "../../src/gateway/replayable-call.ts"
 import type { CallKeyStatements } from "../../src/store/call-keys.ts"
+import { DatabaseUnavailable } from "../../src/store/database.ts"
 
 const caller = { keyHash: "", record: { accountId: "acc", keyId: "key" } as KeyRecord }
 const nothing = async () => {
@@ -85,6 +87,78 @@ test("a call that finds no memory for its answer is made all the same, and once"
   end()
   expect(await answering).toMatchObject({ body: "all" })
   expect(calls.replayBytes).toBe(0)
+})
+
+const refusals = (code: FailureCode) => async (): Promise<Answer | Failure> => new Failure(code)
+
+test.each([
+  ["is ok", "ok", false],
+  ["could not be counted", "usage_missing", false],
+  ["could not be booked", "billing_error", false],
+  ["failed", "upstream_error", true],
+  ["broke off", "aborted_stream", true],
+] as const)("a claimed key whose call %s is taken for good, or free again, as its record says", async (_, status, isFreed) => {
+  // With memory for its answer, and without.
+  for (const replayBytes of [16_000_000, 8_000]) {
+    let freed = 0
+    const store = { takeCallKey: async () => true, freeCallKey: async () => void freed++ }
+    const { calls, send } = callsOn(store, replayBytes)
+    const end = { status, charge: micro(1n) } as UsageRecord
+    const answer = await send("one", async (first) => {
+      expect(await first.claim()).toBeUndefined()
+      first.ended(end, true)
+      return new Failure("internal.error")
+    })
+    expect(answer).toMatchObject({ code: "internal.error" })
+    await Bun.sleep(0)
+    expect(freed).toBe(isFreed ? 1 : 0)
+    // A failure is not kept.
+    expect(calls.replayBytes).toBe(0)
+  }
+})
+
+test("a claimed key is free again after a refusal, not where a crash left the record unknown, and another's is left alone", async () => {
+  const freed: string[] = []
+  const freeCallKey = async ({ requestId }: { readonly requestId: string }) => void freed.push(requestId)
+  const mine = callsOn({ takeCallKey: async () => true, freeCallKey }, 16_000_000)
+  const claimed = (isBooked: boolean) => async (first: OriginalCall) => {
+    expect(await first.claim()).toBeUndefined()
+    first.ended(undefined, isBooked)
+    return new Failure("internal.panic")
+  }
+  await mine.send("refused", claimed(false))
+  await mine.send("crashed", claimed(true))
+  await mine.send("not-claimed", refusals("billing.insufficient_balance"))
+  const taken = callsOn({ takeCallKey: async () => false, readCallKey: async () => undefined, freeCallKey }, 16_000_000)
+  await taken.send("taken", async (first) => (await first.claim()) ?? new Failure("internal.error"))
+  await Bun.sleep(0)
+  expect(freed).toEqual(["req_refused"])
+})
+
+test("whoever waits beside a call whose key another process has is told the same, and the next one asks again", async () => {
+  let reads = 0
+  const elsewhere = { takeCallKey: async () => false, readCallKey: async () => void reads++ }
+  const { calls, send } = callsOn(elsewhere as Partial<CallKeyStatements>, 16_000_000)
+  const claims = async (first: OriginalCall) => {
+    await Bun.sleep(1)
+    return (await first.claim()) ?? new Failure("internal.error")
+  }
+  const both = await Promise.all([send("one", claims), send("one", claims)])
+  expect(both).toMatchObject([{ code: "idempotency.in_progress" }, { code: "idempotency.in_progress" }])
+  expect([reads, calls.replayBytes]).toEqual([1, 0])
+  await send("one", claims)
+  expect(reads).toBe(2)
+})
+
+test("whoever waits beside a call that finds the database away hears that, as its first client does", async () => {
+  const { send } = callsOn({}, 16_000_000)
+  const first = send("one", async () => {
+    await Bun.sleep(1)
+    throw new DatabaseUnavailable("gone")
+  })
+  const second = send("one", refusals("internal.error"))
+  expect(first).rejects.toThrow(DatabaseUnavailable)
+  expect(await second).toMatchObject({ code: "dependency.database_unavailable" })
 })
 
 type Work = (first?: OriginalCall) => Promise<Answer | Failure>

@@ -31,10 +31,15 @@ function world() {
     onError: () => {},
   })
   let made = 0
-  const send = async (text: string, retries: number, work: (first?: OriginalCall) => Promise<Answer | Failure>) => {
+  const send = async (
+    text: string,
+    retries: number,
+    work: (first?: OriginalCall) => Promise<Answer | Failure>,
+    endpoint = "chat",
+  ) => {
     const answer = await repeats.runOrReplay(
       {
-        endpoint: "chat",
+        endpoint,
         body: new TextEncoder().encode(text),
         caller,
         requestId: `req_${++made}`,
@@ -77,6 +82,7 @@ test("an answer that did not come through is kept for two minutes", async () => 
   clock.advance(2 * MINUTE - 1)
   const retry = { caller, endpoint: "chat", key: undefined, retries: 1 }
   expect([repeats.isKnown(retry, 3), repeats.isKnown({ ...retry, retries: 0 }, 3)]).toEqual([true, false])
+  expect([repeats.isKnown(retry, 4), repeats.isKnown({ ...retry, endpoint: "responses" }, 3)]).toEqual([false, false])
   await send("two", 0, lost())
   clock.advance(1)
   expect(await send("one", 1, heard)).toBeUndefined()
@@ -104,6 +110,67 @@ test("an account keeps its share: the oldest that did not come through gives way
   expect(await send("large", 0, lost(SHARE))).toBeUndefined()
   expect(await send("large", 1, heard)).toBeUndefined()
   expect(repeats.replayBytes).toBeLessThanOrEqual(SHARE)
+})
+
+test("the same body is another call at another endpoint", async () => {
+  const { send } = world()
+  await send("one", 0, lost())
+  expect(await send("one", 1, heard, "responses")).toBeUndefined()
+  expect(await send("one", 1, heard)).toBe("req_1")
+})
+
+test("a call whose answer found no room is made anew while the first one runs", async () => {
+  const { send } = world()
+  const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
+  const first = send("one", 0, async (original) => {
+    const shared = original?.shared.begin(hearing)
+    shared?.leave()
+    shared?.write("x".repeat(SHARE))
+    await mayEnd
+    return await lost()(original)
+  })
+  expect(await send("one", 1, heard)).toBeUndefined()
+  end()
+  expect(await first).toBeUndefined()
+})
+
+test("an answer whose end is told twice is kept once", async () => {
+  const { clock, repeats, send } = world()
+  await send("one", 0, async (first) => {
+    const answer = await lost()(first)
+    first?.ended(record, true)
+    return answer
+  })
+  clock.advance(2 * MINUTE)
+  expect(repeats.replayBytes).toBe(0)
+  await send("two", 0, lost())
+  clock.advance(2 * MINUTE)
+  expect(repeats.replayBytes).toBe(0)
+})
+
+test.each([
+  ["gateway.capacity", true],
+  ["idempotency.in_progress", true],
+  ["internal.error", true],
+  ["dependency.database_unavailable", true],
+  ["billing.insufficient_balance", false],
+  ["request.too_large", false],
+] as const)("SDKs send a call again after %s: %p", async (code, isSentAgain) => {
+  const { repeats, send } = world()
+  let finish = () => {}
+  const first = send("one", 0, (original) => {
+    original?.shared.begin(hearing)
+    return new Promise((resolve) => (finish = () => void heard(original).then(resolve)))
+  })
+  repeats.noteRefusal("key", 0, new Failure(code))
+  const again = send("one", 1, heard)
+  await Bun.sleep(0)
+  finish()
+  await first
+  // The first client seems to be there, so the retry may belong to the call that was refused.
+  expect(await again).toBe(isSentAgain ? undefined : "req_1")
+  await send("lost", 0, lost())
+  expect(await send("lost", 1, heard)).toBe("req_3")
 })
 
 test("a refusal is remembered for two minutes, and 4,096 of them", async () => {
