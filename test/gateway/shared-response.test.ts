@@ -6,7 +6,7 @@ import { CHUNK_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { ResponseWriter, type ResponseWriterParts } from "../../src/gateway/response-writer.ts"
 import { SharedResponse } from "../../src/gateway/shared-response.ts"
 
-function world({ room = Infinity, delivered }: { room?: number; delivered?: () => void } = {}) {
+function world({ room = Infinity, delivered }: { room?: number; delivered?: () => unknown } = {}) {
   let held = 0
   const storage = {
     reserve(bytes: number) {
@@ -115,4 +115,108 @@ test.each([0, 1])("a failure in place of the answer ends its heartbeats: %d read
   // Its timer would keep the call and its request in memory for as long as the process lives.
   clock.advance(8_000)
   expect(clock.runNext()).toBeFalse()
+})
+
+const BEAT = ": heartbeat\n"
+
+/** A response whose idle client is sent heartbeats, as a call does it. */
+function beating() {
+  const heard = { beats: 0, left: 0 }
+  const one = world()
+  const { answer } = one
+  answer.begin({
+    onIdle() {
+      heard.beats++
+      answer.heartbeat(BEAT)
+    },
+    onLeave: () => void heard.left++,
+  })
+  return { ...one, heard }
+}
+
+test("heartbeats come after each silence, to those who read along, and are not kept", async () => {
+  const { answer, clock, heard } = beating()
+  const first = textOf(answer.stream())
+  answer.watchIdle()
+  clock.advance(8_000)
+  expect([heard.beats, answer.hasBegun]).toEqual([1, true])
+  clock.advance(8_000)
+  expect(heard.beats).toBe(2)
+  clock.advance(7_000)
+  answer.write("all")
+  clock.advance(7_000)
+  expect(heard.beats).toBe(2)
+  clock.advance(1_000)
+  expect(heard.beats).toBe(3)
+  answer.end()
+  answer.watchIdle()
+  clock.advance(60_000)
+  expect(heard.beats).toBe(3)
+  answer.write("late")
+  const later = textOf(answer.join(undefined).stream())
+  expect(await later).toBe("all")
+  expect((await first).replaceAll(BEAT, "")).toBe("all")
+})
+
+test("its call hears that the client has left when the last reader has", () => {
+  const { answer, heard } = beating()
+  const other = answer.join(undefined)
+  answer.leave()
+  expect([heard.left, answer.hasLeft]).toEqual([0, false])
+  other.leave()
+  expect([heard.left, answer.hasLeft]).toEqual([1, true])
+})
+
+test("what its first client had in one piece is kept once, and given in one piece", async () => {
+  for (const isStream of [true, false]) {
+    const { answer, ports } = world()
+    if (isStream) {
+      answer.write("all")
+      answer.end()
+      expect(answer.takeWhole()).toBe("all")
+      expect(answer.hasLeft).toBeTrue()
+    }
+    answer.deliveredWhole("all")
+    expect([answer.hasEnded, answer.hasLeft]).toEqual([true, true])
+    expect(await textOf(answer.join(undefined).stream())).toBe("all")
+    const piece = answer.inOnePiece(answer.join(undefined))
+    expect(new TextDecoder().decode(piece)).toBe("all")
+    expect([answer.hasLeft, ports.unread.total]).toEqual([true, 0])
+  }
+})
+
+test("a client that has a stream in one piece has the whole response", () => {
+  let delivered = 0
+  const { answer } = world({ delivered: () => delivered++ })
+  answer.write("all")
+  answer.end()
+  expect(answer.takeWhole()).toBe("all")
+  expect(delivered).toBe(1)
+})
+
+test("a response that made room by giving itself up holds nothing", () => {
+  let held = 0
+  const storage = {
+    reserve(bytes: number) {
+      held += bytes
+      if (bytes > 0) answer.discard()
+      return true
+    },
+    isKeptOnDelivery: true,
+    onDelivered: () => {},
+  }
+  const answer: SharedResponse = new SharedResponse(world().ports, storage, undefined)
+  answer.write("all")
+  expect([held, answer.isDiscarded, answer.acceptsReaders]).toEqual([0, true, false])
+})
+
+test("four read along at the most", () => {
+  const { answer } = world()
+  for (let readers = 1; readers < 4; readers++) {
+    expect(answer.acceptsReaders).toBeTrue()
+    answer.join(undefined)
+  }
+  expect(answer.acceptsReaders).toBeFalse()
+  answer.leave()
+  expect(answer.acceptsReaders).toBeTrue()
 })
