@@ -380,6 +380,27 @@ describe.concurrent.each(formats)("%s", (format) => {
       expect(text).toContain(`"model":"${spare}"`)
       expect(await first.rows()).toMatchObject([{ model: spare, status: "ok" }, { status: "fallback_429" }])
     })
+
+    test("an in-stream 429 after content is told, and no other model is asked", async () => {
+      const spare = await gateway.model({ format })
+      const script = "fault=error-event&error=rate-limited&after=1"
+      const first = await made(format, script, { stream: true }, { fallback: [spare] })
+      const text = await first.response.text()
+      expect(text.match(beginning[format])).toHaveLength(1)
+      expect(failureIn(format, text)).toBeDefined()
+      expect(callsOf(gateway, spare)).toEqual([])
+      expect(await first.rows()).toMatchObject([{ model: first.model, status: "upstream_error", charge_micro: 0n }])
+    })
+
+    test("the tries of each model are counted for it alone", async () => {
+      const spare = await gateway.model({ format, script: "fault=status&status=500&times=1" })
+      const first = await made(format, "fault=status&status=429&retry_after=0", {}, { fallback: [spare] })
+      expect(first.response.status).toBe(200)
+      expect(await first.rows()).toMatchObject([
+        { model: spare, status: "ok", attempts: 2 },
+        { model: first.model, status: "fallback_429", attempts: 3 },
+      ])
+    })
   })
 })
 
