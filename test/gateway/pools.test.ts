@@ -4,7 +4,7 @@ import type { Credential, Provider } from "../../src/catalogue/model.ts"
 import type { ModelSeed, UpstreamSeed } from "../../src/catalogue/schema.ts"
 import { type Simulator, startSimulator } from "../../src/simulator/simulator.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
-import { ask, eventually, failureIn, requestId } from "../contract/calling.ts"
+import { ask, callsOf, eventually, failureIn, requestId } from "../contract/calling.ts"
 import { onPostgres } from "../store/harness.ts"
 import { type Person, startTestGateway, type TestGateway } from "./harness.ts"
 
@@ -419,6 +419,39 @@ test("calls are shared as the weights say, each record names its member, and a c
   all.forEach((front) => front.recover())
   for (let n = 0; n < 20; n++) await ask(gateway, key, "chat", model, { prompt_cache_key: "one" })
   expect(asked().sort((one, other) => one - other)).toEqual([0, 0, 20])
+})
+
+// Behind the many calls before it, so that the budget of retries is no bound here.
+
+test("a stream that dies in its middle ends its call, although a member before it was throttled and the chain goes on", async () => {
+  const second = await gateway.model({ format: "chat" })
+  const dying = at("b", { model: "m?output=20&fault=reset&after=3", priority: 1 })
+  const upstreams = [at("a", { priority: 2 }), dying]
+  const model = await gateway.model({ format: "chat", upstreams, fallback: [second] })
+  a.behaves = () => refusal(429, { "retry-after": "30" })
+  const response = await chat(model, { stream: true })
+  expect(failureIn("chat", await response.text())).toBeDefined()
+  expect(asked()).toEqual([1, 1, 0])
+  expect(callsOf(gateway, second)).toEqual([])
+  expect(await rowOf(response)).toMatchObject({ status: "upstream_error", charge_micro: 0n, attempts: 2 })
+})
+
+const tooLong = () =>
+  Response.json({ error: { message: "no", type: "error", code: "context_length_exceeded" } }, { status: 400 })
+const throttled = () => refusal(429, { "retry-after": "30" })
+const broken = () => refusal(500)
+
+test.each([
+  ["throttled, too long, broken", [throttled, tooLong, broken], 429],
+  ["too long, throttled, broken", [tooLong, throttled, broken], 429],
+  ["broken, too long, throttled", [broken, tooLong, throttled], 429],
+  ["broken, too long, broken", [broken, tooLong, broken], 400],
+  ["broken, broken, too long", [broken, broken, tooLong], 400],
+] as const)("of what all members say, that is told which another model may help: %s", async (_, say, status) => {
+  const model = await inOrder(at("a"), at("b"), at("c"))
+  for (const [index, front] of all.entries()) front.behaves = say[index] ?? broken
+  expect((await chat(model)).status).toBe(status)
+  expect(asked()).toEqual([1, 1, 1])
 })
 
 test("no member is named to a customer", async () => {
