@@ -97,6 +97,66 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     expect(refused).toHaveLength(3)
   })
 
+  test("who leaves the queue makes room in it at once", async () => {
+    const model = await patient.model({ format: "chat", script: SILENT, max_concurrency: 1 })
+    const { key } = await patient.key(await patient.person(1_000_000))
+    const send = () => {
+      const leaving = new AbortController()
+      const call = { leaving, isRefused: false }
+      ask(patient, key, "chat", model, {}, { signal: leaving.signal }).then(
+        ({ status }) => (call.isRefused = status === 429),
+        () => {},
+      )
+      return call
+    }
+    const calls = [send()]
+    await eventually(
+      "the slot is taken",
+      () => callsOf(patient, model).length,
+      (count) => count === 1,
+    )
+    const waiting = Array.from({ length: 5 }, send)
+    calls.push(...waiting)
+    await eventually(
+      "the queue is full",
+      () => waiting.some(({ isRefused }) => isRefused),
+      (isFull) => isFull,
+    )
+    waiting.find(({ isRefused }) => !isRefused)?.leaving.abort()
+    await eventually(
+      "another one waits",
+      async () => {
+        // An account that is refused much more often than this is told so later.
+        await Bun.sleep(150)
+        const next = send()
+        calls.push(next)
+        // Nothing outside shows a call that waits; a refusal comes sooner than this.
+        for (let n = 0; n < 40 && !next.isRefused; n++) await Bun.sleep(10)
+        return next.isRefused
+      },
+      (isRefused) => !isRefused,
+    )
+    expect(callsOf(patient, model)).toHaveLength(1)
+    for (const { leaving } of calls) leaving.abort()
+  })
+
+  test("a client that has left an answer keeps its slot until its backend is done", async () => {
+    const model = await patient.model({ format: "chat", script: "ttft=700", max_concurrency: 1 })
+    const { key } = await patient.key(await patient.person(10_000))
+    const leaving = new AbortController()
+    const left = ask(patient, key, "chat", model, {}, { signal: leaving.signal }).catch(() => "left")
+    await eventually(
+      "the backend is asked",
+      () => callsOf(patient, model).length,
+      (calls) => calls === 1,
+    )
+    leaving.abort()
+    expect(await left).toBe("left")
+    expect((await ask(patient, key, "chat", model)).status).toBe(200)
+    const [first, second] = callsOf(patient, model)
+    expect(second?.startedAt).toBeGreaterThanOrEqual((first?.startedAt ?? 0) + 700)
+  })
+
   test("an account that comes again at once, time after time, is told after a second that there is no room", async () => {
     const model = await patient.model({ format: "chat", script: "ttft=60000", max_concurrency: 1 })
     const { key } = await patient.key(await patient.person(1_000_000))
