@@ -23,6 +23,7 @@ let serial = 0
 /** What the provider says to a refund that it is asked for. */
 let answer: () => ProviderRefunded | Failure | Promise<ProviderRefunded>
 const asked: string[] = []
+const amounts: bigint[] = []
 const recalled: string[] = []
 const heard: string[] = []
 beforeAll(async () => {
@@ -35,8 +36,9 @@ const provider: PaymentProvider = {
   id: "played",
   createCharge: async () => new Failure("dependency.upstream_unconfigured"),
   readNotification: async () => new Failure("auth.unauthorized"),
-  async refund({ id }) {
+  async refund({ id, amountRp }) {
     asked.push(id)
+    amounts.push(amountRp)
     return answer()
   },
 }
@@ -206,6 +208,9 @@ describe("an operator's refund", () => {
       payout: "by_hand",
     })
     expect(await refunds().change(one.id, out, act())).toMatchObject({ status: "paid_out" })
+    expect(await refunds().change(one.id, { ...out, reference: "BCA 124" }, act())).toMatchObject({
+      code: "request.invalid",
+    })
     expect(await refunds().change(one.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
       code: "request.invalid",
     })
@@ -251,6 +256,26 @@ describe("an operator's refund", () => {
     })
     expect(await refunds().reverse(of.topUp, told)).toBe(false)
     expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("that the provider pays out is asked for with the fees that go back, in whole rupiah alone", async () => {
+    const of = await paid()
+    answer = () => ({ kind: "paid-out", reference: `out_${serial}` })
+    amounts.length = 0
+    expect(await refunds().make(terms(of, 101_000n, { byProvider: true }), act())).toMatchObject({
+      status: "paid_out",
+      feesMicro: 1_000n * RP,
+    })
+    expect(amounts).toEqual([101_000n])
+    const part = { amountMicro: micro(RP / 2n) }
+    const refused = { code: "request.invalid" }
+    expect(await refunds().make(terms(of, 0n, { ...part, byProvider: true }), act())).toMatchObject(refused)
+    const byHand = await refunds().make(terms(of, 0n, part), act())
+    if (byHand instanceof Failure) throw new Error("not made")
+    const sent = { to: "sending", reason: "by the provider after all" } as const
+    expect(await refunds().change(byHand.id, sent, act())).toMatchObject(refused)
+    expect(amounts).toEqual([101_000n])
     await agree()
   })
 
@@ -301,6 +326,70 @@ describe("an operator's refund", () => {
     })
     expect([await refunds().reverse(of.topUp, told), await refunds().reverse(of.topUp, told)]).toEqual([true, false])
     expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
+    await agree()
+  })
+})
+
+describe("what the provider tells by the name of a refund that it was asked for", () => {
+  const sent = async (of: { accountId: string; topUpId: string }, rp = 20_000n) => {
+    const made = await refunds().make(terms(of, rp, { byProvider: true }), act())
+    if (made instanceof Failure) throw new Error("not made")
+    return made
+  }
+  const told = (of: { topUpId: string }, name: string, rp: bigint, refundId?: string) =>
+    takenBack(of.topUpId, [[name, rp]], { kind: "provider_refund", ...(refundId !== undefined && { refundId }) })
+      .reversals
+
+  test("is that refund, also where it had said that it would not", async () => {
+    const of = await paid()
+    answer = () => ({ kind: "refused", why: "412 not now" })
+    const made = await sent(of)
+    const notice = takenBack(of.topUpId, [["90", 20_000n]], { kind: "provider_refund", refundId: made.id })
+    expect(await refunds().reverse(of.topUp, notice)).toBe(false)
+    expect(await refundStore(target.db).find(made.id)).toMatchObject({
+      status: "paid_out",
+      payout: "provider",
+      reference: "90",
+      problem: undefined,
+    })
+    expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("is another one's where that refund is of another top-up", async () => {
+    const [of, other] = [await paid(), await paid()]
+    answer = () => ({ kind: "paid-out", reference: `out_${serial}` })
+    const made = await sent(other)
+    const notice = takenBack(of.topUpId, [["91", 20_000n]], { kind: "provider_refund", refundId: made.id })
+    expect(await refunds().reverse(of.topUp, notice)).toBe(true)
+    expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    expect(await state(other.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("is no part of the sum that it took unasked, under whatever names that is told", async () => {
+    const of = await paid()
+    answer = () => ({ kind: "paid-out", reference: "92" })
+    const ours = told(of, "92", 20_000n, (await sent(of)).id)
+    for (const name of ["93", "its other name"]) {
+      const notice = {
+        ...takenBack(of.topUpId, [], { backRp: 30_000n }),
+        reversals: [...ours, ...told(of, name, 10_000n)],
+      }
+      await refunds().reverse(of.topUp, notice)
+      expect(await state(of.accountId)).toEqual({ posted: 70_000, leased: 0, claim: 0 })
+    }
+    await agree()
+  })
+
+  test("leaves the rest that has no name as it is", async () => {
+    const of = await paid()
+    answer = () => ({ kind: "paid-out", reference: "94" })
+    const ours = told(of, "94", 20_000n, (await sent(of)).id)
+    const unnamed = rest(of, 10_000n, "provider_refund").reversals
+    const notice = { ...takenBack(of.topUpId, [], { backRp: 30_000n }), reversals: [...ours, ...unnamed] }
+    for (let n = 0; n < 2; n++) await refunds().reverse(of.topUp, notice)
+    expect(await state(of.accountId)).toEqual({ posted: 70_000, leased: 0, claim: 0 })
     await agree()
   })
 })
@@ -544,6 +633,27 @@ describe("what the provider tells by its sum alone, of a top-up of which it has 
     const made = await refunds().make(terms(of, 20_000n, { byProvider: true }), act())
     expect(await refunds().reverse(of.topUp, rest(of, 20_000n, "provider_refund"))).toBe(false)
     expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    if (made instanceof Failure) throw new Error("not made")
+    await target.sql`update refunds set status = 'booked' where id = ${made.id}`
+    await agree()
+  })
+
+  test("is no part of that refund beyond the rest without a name: what it names besides is taken", async () => {
+    const of = await paidOut()
+    const named = takenBack(of.topUpId, [["95", 10_000n]], { kind: "provider_refund" }).reversals
+    const unnamed = rest(of, 5_000n, "provider_refund").reversals
+    const notice = { ...takenBack(of.topUpId, [], { backRp: 15_000n }), reversals: [...named, ...unnamed] }
+    for (let n = 0; n < 2; n++) await refunds().reverse(of.topUp, notice)
+    expect(await state(of.accountId)).toEqual({ posted: 70_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("is a chargeback beside a refund that nobody knows to be paid out", async () => {
+    const of = await paid()
+    answer = () => new Failure("dependency.upstream_unavailable")
+    const made = await refunds().make(terms(of, 20_000n, { byProvider: true }), act())
+    await refunds().reverse(of.topUp, rest(of, 30_000n, "chargeback"))
+    expect(await state(of.accountId)).toEqual({ posted: 50_000, leased: 0, claim: 0 })
     if (made instanceof Failure) throw new Error("not made")
     await target.sql`update refunds set status = 'booked' where id = ${made.id}`
     await agree()
