@@ -237,8 +237,6 @@ export class Refunds {
 
   /** What a person had ended by the time at which the provider paid it out went out a second time, as its notification will say too. */
   async #bookSecond(topUp: TopUp, { id, balanceMicro, feesMicro, reason }: Refund, reference: string): Promise<void> {
-    const now = await this.#parts.store.find(id)
-    if (now?.status === "paid_out" && now.payout === "provider") return
     const amountRp = (balanceMicro + feesMicro) / MICRO_PER_RUPIAH
     const reversal = { reference, refundId: id, kind: "provider_refund", amountRp, reason } as const
     const of = { topUpId: topUp.id, reference: topUp.id, amountRp }
