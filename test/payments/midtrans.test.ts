@@ -129,15 +129,20 @@ describe("a notification", () => {
     expect(row?.idempotency_key).toBe(`topup:midtrans:${topUp.id}`)
   })
 
-  test.each(["pending", "expire", "cancel", "deny", "refund"])(
-    "is taken, but not credited, when the status is %s",
-    async (state) => {
-      const { token, topUp } = await opened()
-      answer = (path) => Response.json(settled(orderOf(path), { transaction_status: state }))
-      expect((await notify(notification(topUp.id))).status).toBe(200)
-      expect(await balance(token)).toBe(0)
-    },
-  )
+  const uncredited: [string, object][] = [
+    ["pending", {}],
+    ["expire", {}],
+    ["cancel", {}],
+    ["deny", {}],
+    ["refund", {}],
+    ["settlement", { status_code: "201" }],
+  ]
+  test.each(uncredited)("is taken, but not credited, when the status is %s %j", async (state, fields) => {
+    const { token, topUp } = await opened()
+    answer = (path) => Response.json(settled(orderOf(path), { transaction_status: state, ...fields }))
+    expect((await notify(notification(topUp.id))).status).toBe(200)
+    expect(await balance(token)).toBe(0)
+  })
 
   const wrong: [string, (id: string) => unknown, number, string][] = [
     ["signed with another key", (id) => notification(id, {}, "another key"), 401, "auth.unauthorized"],
@@ -150,9 +155,12 @@ describe("a notification", () => {
   ]
   test.each(wrong)("is refused when %s", async (_, body, status, code) => {
     const { token, topUp } = await opened()
+    asked.length = 0
     const said = await notify(body(topUp.id))
     expect([said.status, said.json.code]).toEqual([status, code])
     expect(await balance(token)).toBe(0)
+    // Nothing but an order's own status is asked for with the operator's key.
+    expect(asked.filter(({ path }) => path !== "/v2/order-101/status")).toEqual([])
   })
 
   const mismatched: [string, object][] = [
@@ -191,8 +199,14 @@ describe("a notification", () => {
     const provider = midtransProvider({ serverKey, baseUrl: midtrans.url.origin })
     const body = Buffer.from(JSON.stringify(notification("top_x", {}, serverKey ?? "undefined")))
     expect(await provider.readNotification(body, new Headers())).toMatchObject({ code: "auth.unauthorized" })
-    const charge = await provider.createCharge({ topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 })
-    expect(charge).toBeInstanceOf(Failure)
+    asked.length = 0
+    const outcomes = [
+      provider.createCharge({ topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 }),
+      provider.readStatus?.("top_x"),
+      provider.refund?.(asking),
+    ]
+    for (const outcome of outcomes) expect(await outcome).toMatchObject({ code: "dependency.upstream_unconfigured" })
+    expect(asked).toEqual([])
   })
 })
 
@@ -223,7 +237,9 @@ describe("money that Midtrans took back", () => {
     const { token, topUp } = await paid()
     const told = async () =>
       expect((await notify(notification(topUp.id, { transaction_status: "refund" }))).status).toBe(200)
-    answer = refunded({ transaction_status: "partial_refund", refund_amount: "20000.00", refunds: [entry(1, 20_000)] })
+    // Whoever wrote the reason is not trusted: a text column takes no NUL.
+    const first = entry(1, 20_000, { reason: "a \u0000 reason" })
+    answer = refunded({ transaction_status: "partial_refund", refund_amount: "20000.00", refunds: [first] })
     for (let n = 0; n < 2; n++) await told()
     expect(await balance(token)).toBe(30_000_000_000)
     const part = await world.call("GET", `/top-ups/${topUp.id}`, { token })
@@ -258,10 +274,12 @@ describe("money that Midtrans took back", () => {
     const rest = { reference: "upto-30000", refundId: undefined, amountRp: 5_000n, reason: "", kind: "provider_refund" }
     for (const [all, reversals] of [
       ["25000.00", listed],
+      [undefined, listed],
       ["30000.00", [...listed, { ...rest, isRest: true }]],
     ] as const) {
       answer = refunded({ transaction_status: "partial_refund", refund_amount: all, refunds })
-      expect(await provider().readStatus?.("top_x")).toMatchObject({ kind: "reversed", reversals })
+      const backRp = all === "30000.00" ? 30_000n : 25_000n
+      expect(await provider().readStatus?.("top_x")).toMatchObject({ kind: "reversed", backRp, reversals })
     }
   })
 
@@ -357,6 +375,9 @@ describe("money that Midtrans took back", () => {
         path: "/v2/top_x/refund",
         body: { refund_key: "ref_x", amount: 5_000, reason: "a reason" },
       })
+      // Taken, and to be named later.
+      answer = playing([], () => ({ status_code: "201" }))
+      expect(await provider().refund?.(asking)).toEqual({ kind: "paid-out", reference: "ref_x" })
     })
 
     test("is not asked for again where an earlier attempt has arrived", async () => {
@@ -379,6 +400,21 @@ describe("money that Midtrans took back", () => {
     test.each(["500", "503", "408", "429", "what"])("is not known after a %s", async (code) => {
       answer = playing([], () => ({ status_code: code }))
       expect(await provider().refund?.(asking)).toMatchObject({ code: "dependency.upstream_unavailable" })
+    })
+
+    test("is not asked for while what was made before is not known, and not known after no answer", async () => {
+      const unavailable = { code: "dependency.upstream_unavailable" }
+      const down = () => new Response("down", { status: 500 })
+      answer = down
+      expect(await provider().refund?.(asking)).toMatchObject(unavailable)
+      expect(asked.map(({ method }) => method)).toEqual(["GET"])
+      const refused = playing([], () => ({ status_code: "412" }))
+      answer = (path) => (path.endsWith("/refund") ? down() : refused(path))
+      expect(await provider().refund?.(asking)).toMatchObject(unavailable)
+      // Refused, and then nobody says whether an earlier attempt was made.
+      let looks = 0
+      answer = (path) => (path.endsWith("/refund") || ++looks === 1 ? refused(path) : down())
+      expect(await provider().refund?.(asking)).toMatchObject(unavailable)
     })
   })
 })
@@ -455,6 +491,13 @@ const alone = async () => {
   await world.sql`update top_ups set next_check_at = null`
   return await opened()
 }
+
+test.each(["../../v1/admin", "", "top_x?x"])("an order %j leads nowhere", async (topUpId) => {
+  const nowhere = { code: "resource.not_found" }
+  expect(await provider().readStatus?.(topUpId)).toMatchObject(nowhere)
+  expect(await provider().refund?.({ ...asking, topUpId })).toMatchObject(nowhere)
+  expect(asked).toEqual([])
+})
 
 describe("polling", () => {
   test("asks nothing about a top-up that was just opened", async () => {
