@@ -136,9 +136,14 @@ describe("an operator's refund", () => {
     })
     expect(await state(of.accountId)).toEqual({ posted: 0, leased: 0, claim: 0 })
     expect(await refunds().make(terms(of, 1n), act())).toMatchObject({ code: "request.invalid" })
-    const audited = await target.sql`select after ->> 'amount_micro' as amount from audit_log
+    const audited = await target.sql`
+      select before ->> 'balance_micro' as had, after ->> 'balance_micro' as has, after ->> 'amount_micro' as amount from audit_log
       where subject = ${of.accountId} and action = 'account.refunded' order by id`
-    expect(audited.map(({ amount }) => amount)).toEqual(["40000000000", "61200000000"])
+    // Of the last only what was bought leaves the balance.
+    expect([...audited]).toEqual([
+      { had: "100000000000", has: "60000000000", amount: "40000000000" },
+      { had: "60000000000", has: "0", amount: "61200000000" },
+    ])
     await agree()
   })
 

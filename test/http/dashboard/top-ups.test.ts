@@ -102,6 +102,11 @@ describe("a new top-up", () => {
     })
     expect((await costly.call("POST", WEBHOOK, paid(topUp.id, 10_001))).status).toBe(400)
     expect((await costly.call("POST", WEBHOOK, paid(topUp.id, 10_074))).status).toBe(200)
+    const shown = () => costly.call("GET", `/top-ups/${topUp.id}`, { token })
+    const { json: first } = await shown()
+    // Told again it is taken as well, and stays what it was.
+    expect((await costly.call("POST", WEBHOOK, paid(topUp.id, 10_074))).status).toBe(200)
+    expect((await shown()).json).toEqual({ ...first, expires_in_s: expect.any(Number) })
     expect(await balance(token, costly)).toBe(10_001 * RP)
     const rows =
       await costly.sql`select debit_account, credit_account, amount_micro from transfers order by amount_micro`
