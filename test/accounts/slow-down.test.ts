@@ -83,6 +83,18 @@ test("a network from which somebody signed in does not wait for the others, and 
   expect(waits).toEqual([250])
 })
 
+test("what is tried from a network of the owner's brings strangers no nearer to the account's own wait", async () => {
+  const { slowDown, waits } = crowd()
+  for (let n = 0; n < 200; n++) {
+    const known = await slowDown.attempt({ account: "account", address: address(n), isKnown: true })
+    if (n % 2 === 0) (known as Attempt).succeeded()
+  }
+  expect(await slowDown.attempt({ account: "account", address: "192.0.2.1", isKnown: false })).not.toBeInstanceOf(
+    Failure,
+  )
+  expect(waits).toEqual([])
+})
+
 test("an account that was guessed at by a crowd is at peace again after as many seconds", async () => {
   const { attempt, clock, waits } = slowed()
   for (let n = 0; n < 100; n++) await attempt("account", address(n))
@@ -112,6 +124,15 @@ test("right passwords from any number of networks never meet the account's own w
   expect(waits).toEqual([])
 })
 
+test("right passwords from one network, however many, slow nobody down there", async () => {
+  const { slowDown, waits } = crowd()
+  for (let n = 0; n < 500; n++) {
+    const right = await slowDown.attempt({ account: `account ${n}`, address: "192.0.2.1", isKnown: true })
+    ;(right as Attempt).succeeded()
+  }
+  expect(waits).toEqual([])
+})
+
 test("an attempt that was not judged counts for nothing", async () => {
   const { attempt, waits } = slowed()
   for (let n = 0; n < 20; n++) ((await attempt()) as Attempt).notChecked()
@@ -127,6 +148,14 @@ test("a network is slowed down whatever accounts it tries, another is not", asyn
   expect(waits).toEqual([250])
   await attempt("yet another", "192.0.2.2")
   expect(waits).toEqual([250])
+})
+
+test("of a crowd from one network at as many accounts a few wait in line, and the rest are turned away", async () => {
+  const { slowDown, waits } = crowd()
+  const guess = (n: number) => slowDown.attempt({ account: `account ${n}`, address: "192.0.2.1", isKnown: false })
+  const outcomes = await Promise.all(Array.from({ length: 100 }, (_, n) => guess(n)))
+  expect(waits).toEqual([250, 750, 1_750, 3_750, 7_750])
+  expect(outcomes.filter((outcome) => outcome instanceof Failure)).toHaveLength(45)
 })
 
 test("addresses of one IPv6 network of 64 bits count as one, however they are written", async () => {
@@ -181,6 +210,25 @@ test("only so many are remembered, the one that was seen longest ago is forgotte
   for (const account of ["second", "third"]) await attempt(account)
   await attempt("first")
   expect(waits).toEqual([])
+})
+
+test("who comes again is not the one that was seen longest ago", async () => {
+  const { attempt, waits } = slowed({ remembered: 2, freePerNetwork: 1_000 })
+  for (let n = 0; n < 5; n++) await attempt("first")
+  await attempt("second")
+  await attempt("first")
+  await attempt("third")
+  await attempt("first")
+  expect(waits).toEqual([250, 500])
+})
+
+test("a success that comes after its account was forgotten leaves the account's own wait as it is", async () => {
+  const { attempt, waits } = slowed({ remembered: 1, freePerAccount: 1 })
+  const right = await attempt("account", "192.0.2.1")
+  await attempt("another", "192.0.2.2")
+  ;(right as Attempt).succeeded()
+  for (const from of ["192.0.2.3", "192.0.2.4"]) await attempt("account", from)
+  expect(waits).toEqual([1_000])
 })
 
 test("a wall clock that is set back makes nobody wait for longer", async () => {
