@@ -126,6 +126,29 @@ test("a recovery code signs in once, as people type it, and the owner is told", 
   expect(rows.some(({ row }) => row.includes(codes[1] ?? "-"))).toBe(false)
 })
 
+test("one account's codes open no other one, and use up nothing of it", async () => {
+  const [one, other] = [await withApp(), await withApp()]
+  const [theirs = ""] = other.codes
+  const half = await halfSignIn(one.email)
+  expect((await show(half, theirs)).status).toBe(401)
+  expect((await show(await halfSignIn(other.email), theirs)).status).toBe(200)
+  // Of the same step.
+  const code = codeOf(one.app)
+  expect((await show(half, other.app.generate({ timestamp: world.now() }))).status).toBe(401)
+  expect((await show(half, code)).status).toBe(200)
+  const theirCode = other.app.generate({ timestamp: world.now() })
+  expect((await show(await halfSignIn(other.email), theirCode)).status).toBe(200)
+})
+
+test("an app that counts gives way to another one only when it is removed", async () => {
+  const { email, token, app, codes } = await withApp()
+  const begun = await post("/account/second-factor", { password: PASSWORD, code: codeOf(app) }, token)
+  expect([begun.status, begun.json.code]).toEqual([400, "request.invalid"])
+  expect((await post("/account/second-factor/confirm", { code: codeOf(app) }, token)).status).toBe(400)
+  expect((await show(await halfSignIn(email), codeOf(app))).status).toBe(200)
+  expect((await show(await halfSignIn(email), codes[0] ?? "")).status).toBe(200)
+})
+
 const anotherProcess = () =>
   new SecondFactors({
     accounts: undefined as never,
