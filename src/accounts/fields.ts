@@ -137,8 +137,7 @@ export class Passwords {
   verify(password: string, hash: string | undefined, network: string): Promise<boolean | Failure> {
     return this.#inTurn(network, async () => {
       const decoy = await (this.#decoy ??= this.#hash("a decoy that nobody signs in with"))
-      // The empty string is no password, and Bun throws for it.
-      const matches = await Bun.password.verify(password === "" ? "\u0000" : password, hash ?? decoy)
+      const matches = await Bun.password.verify(password, hash ?? decoy)
       return matches && hash !== undefined
     })
   }

@@ -66,6 +66,8 @@ test("an app counts from its first code on; other sessions end, and the owner is
   expect([(await account(token)).status, (await account(other)).status]).toEqual([200, 401])
   const { json: state } = await world.call("GET", "/account/second-factor", { token })
   expect(state).toMatchObject({ since: expect.any(String), recovery_codes_left: RECOVERY_CODES, needed: false })
+  const { json: none } = await world.call("GET", "/account/second-factor", { token: (await person()).token })
+  expect(none).toEqual({ since: null, recovery_codes_left: 0, needed: false })
   const told = await world.sql`select kind from account_mails where account_id = ${id} and kind like 'factor%'`
   expect(told).toEqual([{ kind: "factor-on" }] as never)
   expect((await post("/account/second-factor", { password: PASSWORD }, token)).status).toBe(400)

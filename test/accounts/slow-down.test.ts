@@ -89,10 +89,16 @@ test("what is tried from a network of the owner's brings strangers no nearer to 
     const known = await slowDown.attempt({ account: "account", address: address(n), isKnown: true })
     if (n % 2 === 0) (known as Attempt).succeeded()
   }
-  expect(await slowDown.attempt({ account: "account", address: "192.0.2.1", isKnown: false })).not.toBeInstanceOf(
-    Failure,
-  )
+  const stranger = (n: number) => slowDown.attempt({ account: "account", address: address(1_000 + n), isKnown: false })
+  for (let n = 0; n < 100; n++) await stranger(n)
   expect(waits).toEqual([])
+  // Nor further away.
+  for (let n = 0; n < 50; n++) {
+    const known = await slowDown.attempt({ account: "account", address: "192.0.2.1", isKnown: true })
+    ;(known as Attempt).succeeded()
+  }
+  await stranger(100)
+  expect(waits).toEqual([1_000])
 })
 
 test("an account that was guessed at by a crowd is at peace again after as many seconds", async () => {
@@ -131,6 +137,28 @@ test("right passwords from one network, however many, slow nobody down there", a
     ;(right as Attempt).succeeded()
   }
   expect(waits).toEqual([])
+})
+
+test("a right password at another account takes back none of a network's failures", async () => {
+  const { slowDown, waits } = crowd()
+  const guess = { address: "192.0.2.1", isKnown: false }
+  for (let n = 0; n < 50; n++) {
+    await slowDown.attempt({ ...guess, account: `account ${n}` })
+    const right = await slowDown.attempt({ ...guess, account: "the guesser's own" })
+    ;(right as Attempt).succeeded()
+  }
+  // A success waits for its turn too, before it is known to be one.
+  waits.length = 0
+  await slowDown.attempt({ ...guess, account: "one more" })
+  expect(waits).not.toEqual([])
+})
+
+test("an attempt that was not judged forgives nothing", async () => {
+  const { attempt, waits } = slowed()
+  for (let n = 0; n < 4; n++) await attempt()
+  for (let n = 0; n < 2; n++) ((await attempt()) as Attempt).notChecked()
+  for (let n = 0; n < 2; n++) await attempt()
+  expect(waits).toEqual([250])
 })
 
 test("an attempt that was not judged counts for nothing", async () => {
@@ -179,7 +207,7 @@ test("of a crowd from one network at one account a few wait in line, and the res
 
 test("after a quarter of an hour of peace all is forgotten", async () => {
   const { attempt, clock, waits } = slowed()
-  for (let n = 0; n < 7; n++) await attempt()
+  for (let n = 0; n < 12; n++) await attempt()
   clock.now += throttleLimits.memoryMs + 1
   waits.length = 0
   await attempt()

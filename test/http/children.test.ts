@@ -314,6 +314,19 @@ describe("a management token", () => {
     expect(await ask(key)).toBe(200)
   })
 
+  test("is revoked by its own account alone, and as its own key's", async () => {
+    const { data } = (await (await dashboard(`/keys/${parent.id}/tokens`)).json()) as { data: { id: string }[] }
+    const path = (key: string) => `/keys/${key}/tokens/${data[0]?.id}/revoke`
+    const stranger = await gateway.person()
+    for (const key of [parent.id, (await gateway.key(stranger)).id]) {
+      const theirs = await gateway.dashboard(stranger, path(key), { method: "POST" })
+      await expectFailure(theirs, 404, "resource.not_found")
+    }
+    const other = await gateway.key(person)
+    await expectFailure(await dashboard(path(other.id), "POST"), 404, "resource.not_found")
+    expect((await manage("GET")).status).toBe(200)
+  })
+
   test("knows the children of its key alone", async () => {
     const { id } = await child()
     const other = await gateway.key(person)

@@ -59,6 +59,29 @@ test("a member sees the account, with the member's own name and role, and goes b
   expect((await call(billing, "GET", "/account")).json).toMatchObject({ id: billing.accountId, balance_micro: 0 })
 })
 
+test("the list has the account's own members, with their role and who invited them", async () => {
+  const [owner, another] = [await gateway.person(), await gateway.person()]
+  const second = await member(owner, "owner")
+  const viewer = await member(owner, "viewer", second)
+  const theirs = await member(another, "billing")
+  await invite(another, "somebody@example.com")
+  const list = async (of: Person) => {
+    const { members, invitations } = (await call(of, "GET", "/account/members")).json as Record<string, Body[]>
+    return { members: members?.map(({ since: _, ...each }) => each), invitations: invitations?.length }
+  }
+  const shown = async (person: Person, role: MemberRole, by: Person) => ({
+    id: person.accountId,
+    email: await emailOf(person),
+    role,
+    invited_by: await emailOf(by),
+  })
+  expect(await list(owner)).toEqual({
+    members: [await shown(second, "owner", owner), await shown(viewer, "viewer", second)],
+    invitations: 0,
+  })
+  expect(await list(another)).toEqual({ members: [await shown(theirs, "billing", another)], invitations: 1 })
+})
+
 test("what is the person's own stays that, whatever account is looked at", async () => {
   const owner = await gateway.person()
   const other = await member(owner, "owner")
@@ -150,6 +173,17 @@ test("a member leaves; an owner who is a member decides on members, and is one n
   expect((await call(second, "GET", "/account/members")).code).toBe("auth.role_required")
   expect((await call(owner, "POST", "/invitations/open", { token: tokenOf(json["path"]) })).status).toBe(400)
   expect((await history(owner)).map(({ action }) => action)).toContain("member.left")
+})
+
+test("whom a removed owner has invited is not invited any more, and who was invited by others is", async () => {
+  const owner = await gateway.person()
+  const second = await member(owner, "owner")
+  const { json: theirs } = await invite(second, "theirs@example.com")
+  const { json: others } = await invite(owner, "others@example.com")
+  expect((await call(owner, "DELETE", `/account/members/${second.accountId}`)).status).toBe(204)
+  const open = async (of: Body) =>
+    (await call(owner, "POST", "/invitations/open", { token: tokenOf(of["path"]) })).status
+  expect([await open(theirs), await open(others)]).toEqual([400, 200])
 })
 
 test("a session that looks at another account meanwhile refuses what was meant for the one before", async () => {
@@ -254,11 +288,13 @@ describe("invitations", () => {
     expect((await call(invited, "POST", "/account/memberships", { token })).status).toBe(400)
     await gateway.sql`update accounts set email_unproved = false where id = ${invited.accountId}`
     expect((await call(invited, "POST", "/account/memberships", { token })).status).toBe(201)
+    expect((await call(other, "POST", "/account/memberships", { token })).status).toBe(400)
   })
 
   test("good for seven days, taken back, or sent again", async () => {
     const owner = await gateway.person()
-    const { json } = await invite(owner, "a@example.com")
+    const invited = await gateway.person()
+    const { json } = await invite(owner, await emailOf(invited))
     const { id, created_at, expires_at } = json["invitation"] as Record<string, string>
     expect(Date.parse(expires_at ?? "") - Date.parse(created_at ?? "")).toBe(7 * 86_400_000)
     const again = await call(owner, "POST", `/account/invitations/${id}/send-again`)
@@ -268,6 +304,8 @@ describe("invitations", () => {
     expect([(await open(json)).status, (await open(again.json)).status]).toEqual([400, 200])
     await gateway.sql`update invitations set expires_at = now() where id = ${newer ?? ""}`
     expect((await open(again.json)).status).toBe(400)
+    const late = await call(invited, "POST", "/account/memberships", { token: tokenOf(again.json["path"]) })
+    expect(late.status).toBe(400)
     expect((await call(owner, "POST", `/account/invitations/${newer}/send-again`)).status).toBe(404)
     const other = (await invite(owner, "b@example.com")).json["invitation"] as Record<string, string>
     expect((await call(owner, "DELETE", `/account/invitations/${other["id"]}`)).status).toBe(204)
