@@ -219,10 +219,14 @@ test("one network asks for thirty in an hour, and the gateway sends no more than
 })
 
 test("a forgotten password is replaced once, and every session ends", async () => {
-  const { email, token } = await someone()
+  const { id, email, token } = await someone()
+  const networks = () => world.sql`select from account_networks where account_id = ${id}`
+  expect(await networks()).toHaveLength(1)
   const link = await forgotten(email)
   expect((await post("/auth/password/reset", { token: link, new: "short" })).status).toBe(400)
   expect((await reset(link)).status).toBe(204)
+  // Whoever signed in before may have been somebody else.
+  expect(await networks()).toHaveLength(0)
   expect((await world.call("GET", "/account", { token })).status).toBe(401)
   expect((await signIn(email, PASSWORD)).status).toBe(401)
   expect((await signIn(email, NEW)).json.account.email_proved).toBe(true)

@@ -57,6 +57,8 @@ test("an app counts from its first code on; other sessions end, and the owner is
   const { json } = await post("/account/second-factor", { password: PASSWORD }, token)
   expect(json.uri).toContain(`otpauth://totp/Loket:${encodeURIComponent(email)}?`)
   expect(json.qr_svg).toStartWith("<svg")
+  // Another one's that waits is another's.
+  expect((await post("/account/second-factor", { password: PASSWORD }, (await person()).token)).status).toBe(201)
   // Not yet shown, it is not asked for.
   expect((await post("/auth/sign-in", { email, password: PASSWORD })).json.session_token).toBeString()
   const app = new TOTP({ secret: json.secret })
@@ -236,6 +238,23 @@ test("a half session is over after ten minutes, and with its password", async ()
   const second = await halfSignIn(email)
   await post("/auth/password", { current: PASSWORD, new: "a new password of mine" }, token)
   expect((await show(second, codeOf(app))).status).toBe(401)
+})
+
+test("a sign-in by password alone that is slower than the set-up opens no session", async () => {
+  const { id } = await withApp()
+  const [row] = await world.sql<{ password_hash: string }[]>`select password_hash from accounts where id = ${id}`
+  const open = (showedFactor: boolean) =>
+    sessionStore(world.db).open({
+      accountId: id,
+      passwordHash: row?.password_hash ?? "",
+      showedFactor,
+      from: { address: "192.0.2.1", userAgent: "" },
+      network: "192.0.2.1",
+      tokenHash: crypto.getRandomValues(new Uint8Array(32)),
+      replaces: undefined,
+    })
+  expect(await open(false)).toBeUndefined()
+  expect(await open(true)).toMatchObject({ id })
 })
 
 test("who forgets the password is asked for the code all the same", async () => {

@@ -80,6 +80,7 @@ test("the list has the account's own members, with their role and who invited th
     invitations: 0,
   })
   expect(await list(another)).toEqual({ members: [await shown(theirs, "billing", another)], invitations: 1 })
+  expect((await lookAt(theirs, owner)).status).toBe(404)
 })
 
 test("what is the person's own stays that, whatever account is looked at", async () => {
@@ -308,7 +309,9 @@ describe("invitations", () => {
     expect(late.status).toBe(400)
     expect((await call(owner, "POST", `/account/invitations/${newer}/send-again`)).status).toBe(404)
     const other = (await invite(owner, "b@example.com")).json["invitation"] as Record<string, string>
+    const { json: third } = await invite(owner, "c@example.com")
     expect((await call(owner, "DELETE", `/account/invitations/${other["id"]}`)).status).toBe(204)
+    expect((await open(third)).status).toBe(200)
     expect((await call(owner, "DELETE", `/account/invitations/${other["id"]}`)).status).toBe(404)
     expect((await history(owner))[0]?.action).toBe("member.invitation_revoked")
   })
