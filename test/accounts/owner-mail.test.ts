@@ -187,6 +187,9 @@ test("who asks for a new password where its owner signs in is not kept waiting b
     world.call("POST", "/auth/password/forgotten", { body: { email: address }, headers: { "X-Real-IP": from } })
   const body = { email, password: PASSWORD }
   await world.call("POST", "/auth/sign-in", { body, headers: { "X-Real-IP": "192.0.2.50" } })
+  // Another one's home is none of theirs.
+  const another = { email: (await someone()).email, password: PASSWORD }
+  await world.call("POST", "/auth/sign-in", { body: another, headers: { "X-Real-IP": "192.0.2.51" } })
   // Nothing is sent: there is no such account.
   const spelt = (n: number) => email.replace("@", `+${n}@`)
   for (let n = 0; n < mailLimits.toAddress; n++) expect((await ask(spelt(n), `192.0.2.${n}`)).status).toBe(204)

@@ -51,6 +51,30 @@ test("of all networks together only so many wait", async () => {
   const passwords = new Passwords(cheap)
   const outcomes = await Promise.all(Array.from({ length: 600 }, (_, n) => passwords.hash("password", `network ${n}`)))
   expect(outcomes.filter((outcome) => outcome instanceof Failure)).toHaveLength(600 - 514)
+  // Whoever waits gives way to nobody who would then have as many.
+  expect(outcomes.slice(0, 514).filter((outcome) => outcome instanceof Failure)).toEqual([])
+})
+
+test("in a full queue a network takes a place of one that has more even without it, and of no other", async () => {
+  const passwords = new Passwords(cheap)
+  const ask = (network: string) => passwords.hash("password", network)
+  const pairs = Array.from({ length: 2 + 2 * 255 }, (_, n) => ask(`pair ${n >> 1}`))
+  const singles = [ask("one"), ask("another")]
+  const second = ask("one")
+  const newcomer = ask("newcomer")
+  const isRefused = async (each: Promise<unknown>) => (await each) instanceof Failure
+  expect(await Promise.all([...singles, second, newcomer].map(isRefused))).toEqual([false, false, true, false])
+  expect((await Promise.all(pairs.map(isRefused))).filter(Boolean)).toHaveLength(1)
+})
+
+test("it is the most crowded site that gives way, not the network that has most", async () => {
+  const passwords = new Passwords(cheap)
+  const here = Array.from({ length: 4 }, () => passwords.hash("password", HERE))
+  const crowd = Array.from({ length: 508 }, (_, n) => passwords.hash("password", `2001:db8:7:${n.toString(16)}::/64`))
+  const there = Array.from({ length: 2 }, () => passwords.hash("password", "192.0.2.2"))
+  const newcomer = passwords.hash("password", "2001:db8:8:0::/64")
+  for (const outcome of await Promise.all([...here, ...there, newcomer])) expect(outcome).not.toBeInstanceOf(Failure)
+  expect((await Promise.all(crowd)).filter((outcome) => outcome instanceof Failure)).toHaveLength(1)
 })
 
 test("networks that have all places wait for themselves, and whoever comes from another one is served among the next", async () => {
