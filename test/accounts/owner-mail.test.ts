@@ -269,6 +269,15 @@ test("a link for a password dies with the old password, with the address and wit
   await diesWith(() => world.sql`update account_mails set expires_at = expires_at - interval '30 minutes'`)
 })
 
+test("a change of password leaves the proof of the address, and what the owner is told, in the post", async () => {
+  const { id, token } = await world.signUp()
+  await world.sql`insert into account_mails (account_id, kind, email, expires_at)
+    select id, 'factor-off', email, now() + interval '1 day' from accounts where id = ${id}`
+  expect((await post("/auth/password", { current: PASSWORD, new: NEW }, token)).status).toBe(204)
+  const kinds = await world.sql<{ kind: string }[]>`select kind from account_mails where account_id = ${id} order by id`
+  expect(kinds.map(({ kind }) => kind)).toEqual(["prove", "factor-off", "password-changed"])
+})
+
 test("a mail that was asked for before a reset, and not sent yet, has no link any more", async () => {
   const { email } = await someone()
   const link = await forgotten(email)

@@ -192,8 +192,10 @@ test("who has a factor shows it to add or remove one, and the password; a code w
   expect((await begin({ password: PASSWORD })).status).toBe(400)
   expect((await begin({ password: PASSWORD, code: "AAAA-AAAA-AAAA-AAAA" })).status).toBe(401)
   expect((await begin({ password: "wrong", code: codes?.[0] })).status).toBe(401)
+  const elsewhere = (await signIn(device)).json.session_token
   const second = await add({ ...someone, token }, { code: codes?.[0] })
   expect(second.codes).toBeNull()
+  expect((await world.call("GET", "/account", { token: elsewhere })).status).toBe(200)
   const remove = (which: string, proof: object) =>
     world.call("DELETE", `/account/passkeys/${which}`, { token, body: { password: PASSWORD, ...proof } })
   expect((await remove(passkeyId, {})).status).toBe(400)
@@ -226,12 +228,35 @@ test("an app beside a passkey takes a proof, and either can go without the other
   expect((await post("/auth/sign-in/second-factor", again)).status).toBe(200)
 })
 
-test("an app that was begun before the passkey is forgotten with it", async () => {
+test("a passkey beside an app leaves it and its recovery codes as they are", async () => {
   const someone = await person()
   const { json } = await post("/account/second-factor", { password: PASSWORD }, someone.token)
+  const app = new TOTP({ secret: json.secret })
+  const codeNow = () => {
+    world.pass(30_000)
+    return app.generate({ timestamp: world.now() })
+  }
+  const confirmed = await post("/account/second-factor/confirm", { code: codeNow() }, someone.token)
+  const { codes } = await add(someone, { code: codeNow() })
+  expect(codes).toBeNull()
+  for (const code of [codeNow(), confirmed.json.recovery_codes[0]]) {
+    const { token, has_passkey: hasPasskey } = await half(someone.email)
+    expect(hasPasskey).toBe(true)
+    expect((await post("/auth/sign-in/second-factor", { token, code })).status).toBe(200)
+  }
+})
+
+test("an app that was begun before the passkey is forgotten with it", async () => {
+  const [someone, other] = [await person(), await person()]
+  const begin = async ({ token }: Person) => {
+    const { json } = await post("/account/second-factor", { password: PASSWORD }, token)
+    return new TOTP({ secret: json.secret })
+  }
+  const [app, theirs] = [await begin(someone), await begin(other)]
   await add(someone)
-  const code = new TOTP({ secret: json.secret }).generate({ timestamp: world.now() })
-  expect((await post("/account/second-factor/confirm", { code }, someone.token)).status).toBe(400)
+  const confirm = (by: Person, of: TOTP) =>
+    post("/account/second-factor/confirm", { code: of.generate({ timestamp: world.now() }) }, by.token)
+  expect([(await confirm(someone, app)).status, (await confirm(other, theirs)).status]).toEqual([400, 200])
 })
 
 test("an account has ten at most, also of two at once", async () => {
@@ -324,6 +349,15 @@ test("it is renamed by its owner alone, in words of one line", async () => {
   for (const name of ["", "  ", "a\nb", "a\u202eb", "x".repeat(61)]) expect((await rename(name)).status).toBe(400)
   expect((await rename("x".repeat(60))).status).toBe(200)
   expect((await rename("mine", other.token)).status).toBe(404)
+})
+
+test("it is removed by its owner alone", async () => {
+  const { id, passkeyId, device } = await withPasskey()
+  const other = await withPasskey()
+  const body = { password: PASSWORD, ...(await proofBy(other.device, other.token)) }
+  const removed = await world.call("DELETE", `/account/passkeys/${passkeyId}`, { token: other.token, body })
+  expect(removed.status).toBe(404)
+  expect((await signIn(device)).json.account.id).toBe(id)
 })
 
 test("a reset by who has the machine, and a deletion, leave nothing of it", async () => {

@@ -37,6 +37,8 @@ test("a crowd makes strangers wait, and not a network from which somebody has si
   const { email, id } = await owner()
   expect((await signIn(email, "192.0.2.7", PASSWORD)).status).toBe(200)
   expect(await networks(id)).toEqual(["127.0.0.1", "192.0.2.7"])
+  // From which somebody has signed in, but to another account.
+  expect((await signIn((await owner()).email, "192.0.2.200", PASSWORD)).status).toBe(200)
   const answers = await crowd(email, 130)
   for (const { status } of answers) expect(status).toBe(401)
   const turnedAway = answers.filter(({ headers }) => headers.has("retry-after"))
@@ -51,6 +53,16 @@ test("a crowd makes strangers wait, and not a network from which somebody has si
   world.pauses.length = 0
   expect((await signIn(email, "192.0.2.7", PASSWORD)).status).toBe(200)
   expect(world.pauses).toEqual([])
+  // A network is known for 90 days after the last sign-in.
+  const aged = async (days: number) => {
+    await world.sql`update account_networks set signed_in_at = now() - make_interval(days => ${days}) where account_id = ${id}`
+    return (await signIn(email, "192.0.2.7", PASSWORD)).status
+  }
+  expect(await aged(89)).toBe(200)
+  const [row] = await world.sql`
+    select signed_in_at > now() - interval '1 day' as today from account_networks where account_id = ${id} and network = '192.0.2.7'`
+  expect(row).toEqual({ today: true })
+  expect(await aged(91)).toBe(401)
 })
 
 test("another spelling by which the database finds an account is no other account to guess at", async () => {
