@@ -177,8 +177,10 @@ test("a new one is refused from another origin, for another domain, and without 
 })
 
 test("a counter that goes back is refused and logged, also of two at once", async () => {
-  const { device } = await withPasskey()
+  const [{ device }, { device: other }] = [await withPasskey(), await withPasskey()]
   for (const counter of [5, 6]) expect((await signIn(device, { counter })).status).toBe(200)
+  // Each counts by itself.
+  for (const counter of [100, 101]) expect((await signIn(other, { counter })).status).toBe(200)
   const before = world.warnings.length
   for (const counter of [6, 5, 0]) expect((await signIn(device, { counter })).status).toBe(401)
   expect(world.warnings).toHaveLength(before + 3)
@@ -195,14 +197,16 @@ test("who has a factor shows it to add or remove one, and the password; a code w
   const elsewhere = (await signIn(device)).json.session_token
   const second = await add({ ...someone, token }, { code: codes?.[0] })
   expect(second.codes).toBeNull()
-  expect((await world.call("GET", "/account", { token: elsewhere })).status).toBe(200)
+  const signedIn = async () => (await world.call("GET", "/account", { token: elsewhere })).status
+  expect(await signedIn()).toBe(200)
   const remove = (which: string, proof: object) =>
     world.call("DELETE", `/account/passkeys/${which}`, { token, body: { password: PASSWORD, ...proof } })
   expect((await remove(passkeyId, {})).status).toBe(400)
   expect((await remove(passkeyId, await proofBy(second.device, token))).status).toBe(204)
-  expect((await signIn(device)).status).toBe(401)
-  // The last one: from now on the password is enough, and the codes are gone.
+  expect([(await signIn(device)).status, await signedIn()]).toEqual([401, 200])
+  // The last one: from now on the password is enough, the codes are gone, and all other sessions end.
   expect((await remove(second.id, { code: codes?.[1] })).status).toBe(204)
+  expect(await signedIn()).toBe(401)
   expect((await post("/auth/sign-in", { email: someone.email, password: PASSWORD })).json.session_token).toBeString()
   const { json } = await world.call("GET", "/account/second-factor", { token })
   expect(json).toEqual({ since: null, recovery_codes_left: 0, needed: false })
@@ -237,13 +241,21 @@ test("a passkey beside an app leaves it and its recovery codes as they are", asy
     return app.generate({ timestamp: world.now() })
   }
   const confirmed = await post("/account/second-factor/confirm", { code: codeNow() }, someone.token)
-  const { codes } = await add(someone, { code: codeNow() })
+  const { id, codes } = await add(someone, { code: codeNow() })
   expect(codes).toBeNull()
-  for (const code of [codeNow(), confirmed.json.recovery_codes[0]]) {
-    const { token, has_passkey: hasPasskey } = await half(someone.email)
-    expect(hasPasskey).toBe(true)
-    expect((await post("/auth/sign-in/second-factor", { token, code })).status).toBe(200)
+  const { token } = someone
+  const bothWork = async (isBeside: boolean, recovery: string) => {
+    for (const code of [codeNow(), recovery]) {
+      const step = await half(someone.email)
+      expect(step.has_passkey).toBe(isBeside)
+      expect((await post("/auth/sign-in/second-factor", { token: step.token, code })).status).toBe(200)
+    }
   }
+  const [first, second] = confirmed.json.recovery_codes
+  await bothWork(true, first)
+  const body = { password: PASSWORD, code: codeNow() }
+  expect((await world.call("DELETE", `/account/passkeys/${id}`, { token, body })).status).toBe(204)
+  await bothWork(false, second)
 })
 
 test("an app that was begun before the passkey is forgotten with it", async () => {
@@ -366,7 +378,9 @@ test("a reset by who has the machine, and a deletion, leave nothing of it", asyn
   expect(await secondFactorStore(world.db).remove(id, { act, reason: "phone lost" })).toBe(true)
   expect((await world.call("GET", "/account", { token })).status).toBe(401)
   expect((await signIn(device)).status).toBe(401)
-  expect((await post("/auth/sign-in", { email, password: PASSWORD })).json.session_token).toBeString()
+  const again = (await post("/auth/sign-in", { email, password: PASSWORD })).json.session_token
+  const { json: state } = await world.call("GET", "/account/second-factor", { token: again })
+  expect(state).toEqual({ since: null, recovery_codes_left: 0, needed: false })
   const gone = await withPasskey()
   await world.call("DELETE", "/account", { token: gone.token, body: { password: PASSWORD } })
   world.pass(1_000_000)
