@@ -147,6 +147,15 @@ test("a challenge is good once, for five minutes, for what it was asked for and 
   expect((await remove(await proofBy(device, token))).status).toBe(404)
 })
 
+test("what a stolen session is given to sign adds no passkey", async () => {
+  const { token } = await withPasskey()
+  // It is asked for without the password.
+  const asked = (await world.call("POST", "/account/passkeys/proof", { token })).json
+  const passkey = new Authenticator(ORIGIN).make(asked)
+  expect((await post("/account/passkeys", { name: "a thief's", passkey }, token)).status).toBe(401)
+  expect((await world.call("GET", "/account/passkeys", { token })).json.data).toHaveLength(1)
+})
+
 test("a foreign account's passkey is no proof, and its new one is added in the session that asked", async () => {
   const mine = await withPasskey()
   const theirs = await withPasskey()
