@@ -323,6 +323,8 @@ test("wrong ones are bounded: by account at the second step, by network alone", 
 
 test("of one session's challenges only the latest five are kept", async () => {
   const { token, device } = await withPasskey()
+  const another = await withPasskey()
+  const theirs = await options()
   const asked: { challenge: string; rpId: string }[] = []
   for (let n = 0; n < 6; n++) {
     // The embedded database counts whole milliseconds, and two challenges may have the same.
@@ -335,6 +337,8 @@ test("of one session's challenges only the latest five are kept", async () => {
       body: { password: PASSWORD, passkey: device.sign(asked[n] ?? { challenge: "" }) },
     })
   expect([(await remove(0)).status, (await remove(1)).status]).toEqual([401, 404])
+  const passkey = another.device.sign(theirs)
+  expect((await post("/auth/sign-in/passkey", { passkey })).status).toBe(200)
 })
 
 test("what the database cannot hold is refused, and is no bug", async () => {

@@ -219,6 +219,17 @@ test("who knows the password begins few sign-ins elsewhere, which leave those th
   expect((await show(own, codeOf(app))).status).toBe(200)
 })
 
+test("sign-ins that others have begun push out none", async () => {
+  const [{ email, app }, other] = [await withApp(), await withApp()]
+  const own = await halfSignIn(email)
+  const [row] = await world.sql<{ password_hash: string }[]>`select password_hash from accounts where id = ${other.id}`
+  const step = { accountId: other.id, email: other.email, passwordHash: row?.password_hash ?? "" }
+  for (let n = 0; n < 25; n++)
+    await secondFactorStore(world.db).openStep({ ...step, tokenHash: crypto.getRandomValues(new Uint8Array(32)) })
+  expect(await world.sql`select from sign_in_steps where account_id = ${other.id}`).toHaveLength(20)
+  expect((await show(own, codeOf(app))).status).toBe(200)
+})
+
 test("a database's clock that is set back keeps nobody out until it is where it was", async () => {
   const { id, email, app } = await withApp()
   const half = await halfSignIn(email)
