@@ -66,6 +66,7 @@ async function forgotten(email: string): Promise<string> {
 test("a new account's address is proved by the link that is sent to it, once, and by its owner alone", async () => {
   const stranger = await someone()
   const { email, token } = await world.signUp()
+  const elsewhere = (await signIn(email, PASSWORD)).json.session_token
   const account = () => world.call("GET", "/account", { token })
   expect((await account()).json.email_proved).toBe(false)
   await send()
@@ -75,6 +76,8 @@ test("a new account's address is proved by the link that is sent to it, once, an
   expect((await post("/auth/email/prove", { token: link })).status).toBe(401)
   expect((await post("/auth/email/prove", { token: link }, token)).json.email_proved).toBe(true)
   expect((await account()).json.email_proved).toBe(true)
+  // It is the same address as before.
+  expect((await world.call("GET", "/account", { token: elsewhere })).status).toBe(200)
   expect((await post("/auth/email/prove", { token: link }, token)).status).toBe(400)
   // There is nothing left to prove, so nothing is sent.
   expect((await post("/auth/email/send-again", undefined, token)).status).toBe(204)
@@ -120,6 +123,16 @@ test("who asks again and again is sent five mails an hour, and told when there i
   expect(Number(headers.get("retry-after"))).toBeGreaterThan(3_500)
   await world.sql`update allowances set ends_at = now() - interval '1 second'`
   expect((await post("/auth/email/send-again", undefined, token)).status).toBe(204)
+})
+
+test("an account asks for five mails an hour, to whatever addresses", async () => {
+  const { token } = await someone()
+  const asked: number[] = []
+  for (let n = 0; n <= mailLimits.ofAccount; n++) {
+    const body = { email: `${crypto.randomUUID()}@example.com`, password: PASSWORD }
+    asked.push((await post("/auth/email", body, token)).status)
+  }
+  expect(asked).toEqual([200, 200, 200, 200, 200, 429])
 })
 
 test("an address is sent five mails an hour, whoever asks, wherever from, and whether or not it has an account", async () => {
