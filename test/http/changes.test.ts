@@ -275,6 +275,17 @@ describe("between processes", () => {
   })
 })
 
+test("while a change is under way, its key with another body is a mismatch", async () => {
+  const person = await world.signUp()
+  const changes = new Changes({ store: idempotencyKeyStore(world.db), processId: "proc_w", failed() {} })
+  const done = Promise.withResolvers<Outcome>()
+  const send = (body: string) =>
+    changes.once({ accountId: person.id, request: request("k"), body: Buffer.from(body) }, () => done.promise)
+  const sent = ["one", "two", "one"].map(send)
+  done.resolve({ answer: { id: "x" }, status: 201 })
+  expect((await Promise.all(sent)).map(codeOf)).toEqual(["done", "idempotency.mismatch", "done"])
+})
+
 describe("bounds", () => {
   test("an account has so many rows, and those that it has still count", async () => {
     const person = await world.signUp()
