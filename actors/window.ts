@@ -55,6 +55,7 @@ export class SlidingWindow {
   add(amount: number, atMs: number): void {
     const second = Math.floor(atMs / 1_000)
     const index = second % BUCKETS
+    if (atMs < this.#summedAt) this.#leavesAt = -Infinity
     if (this.#seconds[index] !== second) {
       this.#seconds[index] = second
       this.#counts[index] = 0
