@@ -208,6 +208,9 @@ describe("slots", () => {
     acquire("b", "b0", 0)
     expect(full).toEqual(["a10", "b0"])
     expect(view()).toEqual({ cap: 2, taken: 2, waiting: 8 })
+    const none = slots(0)
+    none.acquire("a", "a0")
+    expect(none.full).toEqual(["a0"])
   })
 
   test("are not starved by a key that fills the queue: its newest call gives its place to a key with fewer", () => {
