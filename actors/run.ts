@@ -112,7 +112,7 @@ export class Run implements Behaviour<RunCommand> {
   }
 
   idle(): boolean {
-    return this.#pendingEnters.length === 0 && this.#held.size === 0 && this.#run?.budget.purse.isIdle !== false
+    return this.#pendingEnters.length === 0 && this.#run?.budget.purse.isIdle !== false
   }
 
   receive(command: RunCommand): void {

@@ -164,66 +164,66 @@ function process({ limit, share = whole, isOnlyCounted = true, ...rest }: Option
   return { clock, server, way, window, take, look, correct, view, tell }
 }
 
-describe("processes with one counter", () => {
-  /** Less than a minute of takes and corrections, with troubles or without. */
-  function play(seed: number, lost: Way["lost"], hasTroubles: boolean, givesBack: boolean) {
-    const random = seededRandom(seed)
-    const clock = new VirtualClock()
-    const server = new Server(clock)
-    const limit = 20 + Math.floor(30 * random())
-    const count = 1 + Math.floor(3 * random())
-    const isOnlyCounted = random() < 0.5
-    let admitted = 0
-    const all = Array.from({ length: count }, (_, index) => {
-      const share = { index, count }
-      const it = process({ limit, share, isOnlyCounted, clock, server, random })
-      it.way.lost = lost
-      return { ...it, share, own: 0 }
-    })
-    const take = (each: (typeof all)[number]) => {
-      const amount = isOnlyCounted ? 1 : Math.floor(6 * random())
-      each.window.take(amount, clock.monotonic(), (taken) => {
-        if (!taken.fits) {
-          if (!hasTroubles && isOnlyCounted) expect(server.used() + 1).toBeGreaterThan(limit)
-          return
-        }
-        each.own += amount
-        admitted += amount
-        if (each.way.state === "away") expect(each.own).toBeLessThanOrEqual(shareOf(limit, each.share))
-        if (isOnlyCounted) return
-        const by = Math.floor(random() * 10) - (givesBack ? amount : 0)
-        clock.after(2_000 * random(), () => {
-          each.correct(by, taken.atMs)
-          each.own += by
-          admitted += by
-        })
+/** Less than a minute of takes and corrections, with troubles or without. */
+function play(seed: number, lost: Way["lost"], hasTroubles: boolean, givesBack: boolean) {
+  const random = seededRandom(seed)
+  const clock = new VirtualClock()
+  const server = new Server(clock)
+  const limit = 20 + Math.floor(30 * random())
+  const count = 1 + Math.floor(3 * random())
+  const isOnlyCounted = random() < 0.5
+  let admitted = 0
+  const all = Array.from({ length: count }, (_, index) => {
+    const share = { index, count }
+    const it = process({ limit, share, isOnlyCounted, clock, server, random })
+    it.way.lost = lost
+    return { ...it, share, own: 0 }
+  })
+  const take = (each: (typeof all)[number]) => {
+    const amount = isOnlyCounted ? 1 : Math.floor(6 * random())
+    each.window.take(amount, clock.monotonic(), (taken) => {
+      if (!taken.fits) {
+        if (!hasTroubles && isOnlyCounted) expect(server.used() + 1).toBeGreaterThan(limit)
+        return
+      }
+      each.own += amount
+      admitted += amount
+      if (each.way.state === "away") expect(each.own).toBeLessThanOrEqual(shareOf(limit, each.share))
+      if (isOnlyCounted) return
+      const by = Math.floor(random() * 10) - (givesBack ? amount : 0)
+      clock.after(2_000 * random(), () => {
+        each.correct(by, taken.atMs)
+        each.own += by
+        admitted += by
       })
-      if (!hasTroubles && isOnlyCounted) expect(admitted).toBeLessThanOrEqual(limit)
-    }
-    const trouble = (each: (typeof all)[number]) => {
-      if (random() < 0.3) server.empty()
-      else each.way.fall()
-    }
-    /** As beats find it. */
-    const beat = (each: (typeof all)[number]) => {
-      if (each.way.state === "away" || each.way.epoch !== server.epoch) each.tell()
-      else each.way.state = "exact"
-    }
-    for (let step = 0; step < 80; step++) {
-      const each = all[Math.floor(count * random())]!
-      if (hasTroubles && random() < 0.1) trouble(each)
-      else if (hasTroubles && random() < 0.3) beat(each)
-      else take(each)
-      clock.advance(600 * random())
-    }
-    for (const each of all) each.way.lost = { asks: 0, answers: 0 }
-    clock.advance(2_500)
-    // Whatever was not heard is told once more.
-    if (hasTroubles) for (const each of all) each.tell()
-    clock.advance(1_000)
-    return { seed, admitted, counted: server.used() }
+    })
+    if (!hasTroubles && isOnlyCounted) expect(admitted).toBeLessThanOrEqual(limit)
   }
+  const trouble = (each: (typeof all)[number]) => {
+    if (random() < 0.3) server.empty()
+    else each.way.fall()
+  }
+  /** As beats find it. */
+  const beat = (each: (typeof all)[number]) => {
+    if (each.way.state === "away" || each.way.epoch !== server.epoch) each.tell()
+    else each.way.state = "exact"
+  }
+  for (let step = 0; step < 80; step++) {
+    const each = all[Math.floor(count * random())]!
+    if (hasTroubles && random() < 0.1) trouble(each)
+    else if (hasTroubles && random() < 0.3) beat(each)
+    else take(each)
+    clock.advance(600 * random())
+  }
+  for (const each of all) each.way.lost = { asks: 0, answers: 0 }
+  clock.advance(2_500)
+  // Whatever was not heard is told once more.
+  if (hasTroubles) for (const each of all) each.tell()
+  clock.advance(1_000)
+  return { seed, admitted, counted: server.used() }
+}
 
+describe("processes with one counter", () => {
   const seeds = Array.from({ length: 150 }, (_, seed) => seed)
 
   test("admit its limit together and no less, and it has all that they took and corrected", () => {
@@ -248,18 +248,18 @@ describe("processes with one counter", () => {
   })
 })
 
-describe("a window of requests that is full", () => {
-  function full(limit: number) {
-    const it = process({ limit })
-    it.clock.advance(500_000)
-    for (let call = 0; call < limit; call++) expect(it.take()).toMatchObject({ fits: true })
-    it.clock.advance(10_000)
-    expect(it.take()).toEqual({ fits: false, retryAfterS: 50 })
-    return { ...it, asked: it.way.asks }
-  }
+function fullWindow(limit: number) {
+  const it = process({ limit })
+  it.clock.advance(500_000)
+  for (let call = 0; call < limit; call++) expect(it.take()).toMatchObject({ fits: true })
+  it.clock.advance(10_000)
+  expect(it.take()).toEqual({ fits: false, retryAfterS: 50 })
+  return { ...it, asked: it.way.asks }
+}
 
+describe("a window of requests that is full", () => {
   test("is asked for again when there is room, and not before", () => {
-    const { clock, way, take, asked } = full(3)
+    const { clock, way, take, asked } = fullWindow(3)
     clock.advance(49_500)
     expect(take()).toEqual({ fits: false, retryAfterS: 1 })
     expect(way.asks).toBe(asked)
@@ -268,10 +268,10 @@ describe("a window of requests that is full", () => {
   })
 
   test("has room as soon as its limit is raised, or a call is taken back", () => {
-    const { window, take } = full(3)
+    const { window, take } = fullWindow(3)
     window.limit(4, whole)
     expect(take()).toMatchObject({ fits: true })
-    const other = full(3)
+    const other = fullWindow(3)
     other.correct(-1, 500_000)
     expect([other.take(), other.take()]).toMatchObject([{ fits: true }, { fits: false }])
   })
@@ -290,17 +290,17 @@ describe("a window of requests that is full", () => {
   })
 })
 
-describe("what is told of a window", () => {
-  const other = (server: Server, by: number) =>
-    server.count([{ second: Math.floor(server.now() / 1_000), ms: server.now() % 1_000, by }])
+const usedElsewhere = (server: Server, by: number) =>
+  server.count([{ second: Math.floor(server.now() / 1_000), ms: server.now() % 1_000, by }])
 
+describe("what is told of a window", () => {
   test("is what all processes have used while the counter is there, and is looked for after a second", () => {
     const { clock, server, window, take, look, view } = process({ limit: 10, share: { index: 0, count: 2 } })
     clock.advance(500_000)
     expect([window.isFresh(500_000), view()]).toEqual([false, { limit: 10, remaining: 10, resetS: 0 }])
     take()
     clock.advance(20_000)
-    other(server, 6)
+    usedElsewhere(server, 6)
     expect(view()).toEqual({ limit: 10, remaining: 9, resetS: 40 })
     expect(look(3)).toBeUndefined()
     expect([window.isFresh(521_000), window.isFresh(521_001)]).toEqual([true, false])
@@ -320,7 +320,7 @@ describe("what is told of a window", () => {
   test("is its share while the counter is away, and less where the others had used more than theirs", () => {
     const { clock, server, way, window, take, look, view } = process({ limit: 10, share: { index: 0, count: 2 } })
     clock.advance(500_000)
-    other(server, 7)
+    usedElsewhere(server, 7)
     take()
     way.fall()
     expect([window.isFresh(900_000), view()]).toEqual([true, { limit: 10, remaining: 2, resetS: 60 }])
@@ -372,9 +372,9 @@ describe("what is told of a window", () => {
   })
 })
 
-describe("what the counter does not know", () => {
-  const seconds = (told: readonly SharedBucket[] | undefined) => told?.map(({ second, by }) => [second, by])
+const bySecond = (told: readonly SharedBucket[] | undefined) => told?.map(({ second, by }) => [second, by])
 
+describe("what the counter does not know", () => {
   test("is told once when it is there again, by seconds, and nothing of it that has left the window", () => {
     const { clock, server, way, take, tell } = process({ limit: 1_000 })
     clock.advance(500_000)
@@ -388,7 +388,7 @@ describe("what the counter does not know", () => {
     const last = Math.floor(server.now() / 1_000)
     tell()
     tell()
-    expect(way.told.map(seconds)).toEqual([Array.from({ length: 61 }, (_, index) => [last - 60 + index, 2])])
+    expect(way.told.map(bySecond)).toEqual([Array.from({ length: 61 }, (_, index) => [last - 60 + index, 2])])
   })
 
   test("is not told where it has left the window, or was taken back", () => {
@@ -402,7 +402,7 @@ describe("what the counter does not know", () => {
     take()
     correct(-1, 621_000)
     tell()
-    expect(way.told.map(seconds)).toEqual([[[1_000_620, 1]]])
+    expect(way.told.map(bySecond)).toEqual([[[1_000_620, 1]]])
     expect(server.used()).toBe(1)
   })
 

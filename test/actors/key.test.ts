@@ -186,32 +186,32 @@ describe("a key's tokens", () => {
   })
 })
 
-describe("a forecast", () => {
-  const forecast = (it: ReturnType<typeof key>, tokens: number) => {
-    const told: KeyForecast[] = []
-    it.send({ type: "forecast", tokens, reply: (said) => told.push(said) })
-    return told
-  }
+const forecastOf = (it: ReturnType<typeof key>, tokens: number) => {
+  const told: KeyForecast[] = []
+  it.send({ type: "forecast", tokens, reply: (said) => told.push(said) })
+  return told
+}
 
+describe("a forecast", () => {
   test("says what a call would wait for, when the budget begins anew, and takes nothing", () => {
     const it = key({ requestsPerMinute: 2, tokensPerMinute: 100, ...budget(10n, "daily") })
     it.count()
     it.reserve("a", 1n, 1n, 40)
     const nothing = { requests: undefined, tokens: undefined }
     // To midnight in Jakarta.
-    expect(forecast(it, 60)).toEqual([{ view: it.view(), budgetEndsInS: 5 * 3_600, ...nothing }])
+    expect(forecastOf(it, 60)).toEqual([{ view: it.view(), budgetEndsInS: 5 * 3_600, ...nothing }])
     it.clock.advance(10_000)
     it.count()
-    expect(forecast(it, 61)).toMatchObject([{ requests: { retryAfterS: 50 }, tokens: { retryAfterS: 50 } }])
-    expect(forecast(it, 101)).toMatchObject([{ tokens: { retryAfterS: undefined } }])
+    expect(forecastOf(it, 61)).toMatchObject([{ requests: { retryAfterS: 50 }, tokens: { retryAfterS: 50 } }])
+    expect(forecastOf(it, 101)).toMatchObject([{ tokens: { retryAfterS: undefined } }])
     expect(it.view()).toMatchObject({ requests: { remaining: 0 }, tokens: { remaining: 60 } })
   })
 
   test("of a key without limits is that nothing holds it up", () => {
     const view = { requests: undefined, tokens: undefined, budget: undefined }
     const nothing = { requests: undefined, tokens: undefined }
-    expect(forecast(key({}), 1_000_000)).toEqual([{ view, budgetEndsInS: undefined, ...nothing }])
-    expect(forecast(key(budget(10n, "total")), 1)).toMatchObject([{ budgetEndsInS: undefined, ...nothing }])
+    expect(forecastOf(key({}), 1_000_000)).toEqual([{ view, budgetEndsInS: undefined, ...nothing }])
+    expect(forecastOf(key(budget(10n, "total")), 1)).toMatchObject([{ budgetEndsInS: undefined, ...nothing }])
   })
 })
 

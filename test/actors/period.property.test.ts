@@ -208,6 +208,13 @@ describe("a key's calendar", () => {
       expect(calendar.endsInS("daily")).toBe((dayEnds - clock.now()) / 1_000)
       expect(calendar.endsInS("monthly")).toBe((monthEnds - clock.now()) / 1_000)
     }
+    for (const [timeZone, hours] of [
+      ["UTC", 12],
+      ["America/New_York", 16],
+    ] as const) {
+      calendar.follow({ timeZone })
+      expect(calendar.endsInS("daily")).toBe(hours * 3_600)
+    }
     const hour = (hours: number) => ({ start: 0, ownEnd: 0, end: clock.now() + hours * HOUR_MS })
     for (const [day, month] of [
       [1, 1],
