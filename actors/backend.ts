@@ -226,8 +226,8 @@ export class Capacity {
   }
 
   /** What was counted at `atMs` came to so many more tokens. */
-  correctTokens(by: number, atMs: number): void {
-    this.#tokens?.correct(by, atMs)
+  correctTokens(by: number, atMs: number, nowMs: number): void {
+    this.#tokens?.settle(by, atMs, nowMs)
   }
 
   leave(): void {

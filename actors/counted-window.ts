@@ -109,14 +109,11 @@ export class CountedWindow {
     )
   }
 
-  /** Corrects what was counted at `atMs`. What comes to more after its minute counts now, or long answers would not count at all. */
+  /** Corrects what was counted at `atMs`, as `SlidingWindow.settle` does. */
   correct(by: number, atMs: number, nowMs: number): void {
     if (by === 0) return
-    const isLate = by > 0 && nowMs - atMs >= WINDOW_S * 1_000
-    if (isLate) this.#own.add(by, nowMs)
-    else this.#own.correct(by, atMs)
     this.#fullUntilMs = -Infinity
-    this.#owe(by, isLate ? nowMs : atMs, nowMs)
+    this.#owe(by, this.#own.settle(by, atMs, nowMs), nowMs)
   }
 
   receive(news: CountNews, nowMs: number): void {

@@ -77,6 +77,19 @@ export class SlidingWindow {
     if ((this.#lasts[index] ?? -Infinity) > this.#summedAt - WINDOW_MS) this.#sum += after - before
   }
 
+  /**
+   * Corrects what was added at `atMs`, and answers when it counts. What comes to more after its minute counts now, or long answers would
+   * not count at all.
+   */
+  settle(by: number, atMs: number, nowMs: number): number {
+    if (by > 0 && nowMs - atMs >= WINDOW_MS) {
+      this.add(by, nowMs)
+      return nowMs
+    }
+    this.correct(by, atMs)
+    return atMs
+  }
+
   used(nowMs: number): number {
     if (nowMs < this.#summedAt || nowMs >= this.#leavesAt) this.#sumUp(nowMs)
     return this.#sum

@@ -249,7 +249,7 @@ export class Seat {
     const nowMs = this.#pools.clock.monotonic()
     for (const { circuit, capacity } of this.#both) {
       circuit.onSuccess(nowMs)
-      if (tokens !== undefined) capacity.correctTokens(tokens - this.#tokens, this.#sentAt)
+      if (tokens !== undefined) capacity.correctTokens(tokens - this.#tokens, this.#sentAt, nowMs)
     }
   }
 
