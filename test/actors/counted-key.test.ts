@@ -1,9 +1,12 @@
 /** A key whose windows are counted elsewhere: what it does while an answer is on its way. */
 import { expect, test } from "bun:test"
 import type { CountReply, KeyView, ReserveReply } from "../../actors/key-record.ts"
-import { micro } from "../../actors/money/micro.ts"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { Key } from "../../actors/key.ts"
+import { whole } from "../../actors/lease.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
 import type { Amount, CountAnswered, Counted, CountState, SharedBucket, WindowCounts } from "../../actors/window.ts"
-import { budget, key, startsOf } from "./key-harness.ts"
+import { budget, key, plain, startsOf } from "./key-harness.ts"
 
 /** A counter that answers a look at once, and what is taken when it is told to. */
 class Counter implements WindowCounts {
@@ -175,4 +178,32 @@ test("without an answer it goes by its share, and tells it when the counter has 
     { window: "key:requests", buckets: [{ second: 1_000, ms: 0, by: 1 }] },
     { window: "key:tokens", buckets: [{ second: 1_000, ms: 0, by: 30 }] },
   ])
+})
+
+test("what an actor that crashed had asked comes to nothing in the one after it: nobody would settle what is held for it", () => {
+  const clock = new VirtualClock()
+  const counts = new Counter()
+  const starts = { daily: 0, monthly: 0, total: 0 }
+  const record = { ...plain, tokensPerMinute: 100, ...budget(1_000n, "total") }
+  let growths = 0
+  const start = (isRestarted: boolean): Key =>
+    new Key(
+      {
+        clock,
+        self: (command) => latest.receive(command),
+        load: () => {},
+        counts,
+        driverOf: () => ({ grow: () => void growths++, giveBack: () => {} }),
+      },
+      { record, starts, spent: { daily: zero, monthly: zero, total: zero } },
+      whole,
+      isRestarted,
+    )
+  let latest = start(false)
+  const replies: ReserveReply[] = []
+  const reservation = { requestId: "a", tokens: 30, least: micro(10n), worst: micro(20n) }
+  latest.receive({ type: "reserve", reservation, reply: (reply) => void replies.push(reply) })
+  latest = start(true)
+  counts.answer()
+  expect([replies, growths]).toEqual([[], 0])
 })
