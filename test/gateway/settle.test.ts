@@ -1,13 +1,13 @@
 /**
- * The end of a call's money, on the actors themselves: a call holds under its key and its account, and where it has them under the
- * key's parent, a run and ceilings, each of which has so much. Whatever it costs, and whichever actor crashes when it is asked to settle, each is charged
- * what is booked, and nothing stays held.
+ * A call's money, on the actors themselves: a call holds under its key and its account, and where it has them under the key's
+ * parent, a run and ceilings, each of which has so much. Whatever it costs, and whichever actor crashes when it is asked to settle,
+ * each is charged what is booked, and nothing stays held.
  */
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { Account, type AccountCommand } from "../../actors/account.ts"
 import { Key } from "../../actors/key.ts"
-import type { KeyCommand } from "../../actors/key-record.ts"
+import type { KeyCommand, KeyRecord } from "../../actors/key-record.ts"
 import { Actor, type Behaviour, type MaybePromise, type Runtime } from "../../actors/kernel/actor.ts"
 import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
@@ -22,12 +22,23 @@ import { Failure } from "../../src/failure/failure.ts"
 import { type Actors, LedgerActor } from "../../src/gateway/actors.ts"
 import type { Admission } from "../../src/gateway/admit.ts"
 import type { End } from "../../src/gateway/attempt.ts"
-import { AccountActors, BreakerActors, KeyActors, RunActors } from "../../src/gateway/leasing-actors.ts"
 import {
+  AccountActors,
+  BreakerActors,
+  KeyActors,
+  RunActors,
+  type TripOutcome,
+} from "../../src/gateway/leasing-actors.ts"
+import {
+  forecastBreakers,
   holdOfBreakers,
+  isHeld,
+  refusalOfBreaker,
+  refusalOfKeys,
   releaseBreakers,
   releaseKeys,
   reserveOfKeys,
+  shortageOf,
   trimBreakers,
   trimKeys,
 } from "../../src/gateway/purses.ts"
@@ -62,7 +73,15 @@ const runtimeOn = (clock: VirtualClock): Runtime => ({
   crashed: () => {},
 })
 
-function actorsWith(has: Has) {
+interface Otherwise {
+  /** What is other than usual of keys. */
+  readonly records?: Partial<Record<Purse, Partial<KeyRecord>>>
+  /** The database does not answer. */
+  readonly isAway?: boolean
+  readonly trip?: TripOutcome
+}
+
+function actorsWith(has: Has, { records = {}, isAway = false, trip = "crowded" }: Otherwise = {}) {
   const clock = new VirtualClock()
   const crashes = new Set<string>()
   const runtime = runtimeOn(clock)
@@ -73,7 +92,8 @@ function actorsWith(has: Has) {
     settled: zero,
     version: 1,
   })
-  const grown = (id: string) => ({ type: "grown", lease: lease(id), more: false, elsewhere: zero }) satisfies LeaseNews
+  const grown = (id: string): LeaseNews =>
+    isAway ? { type: "not-grown" } : { type: "grown", lease: lease(id), more: false, elsewhere: zero }
   const registry = <Command extends { readonly type: string }>(
     kind: string,
     make: (id: string, tell: (command: Command) => void) => Behaviour<Command>,
@@ -106,6 +126,7 @@ function actorsWith(has: Has) {
       keyId: id,
       tokensPerMinute: TOKENS_PER_MINUTE,
       budget: { limit: micro(has[id as Purse]), period: "total" as const },
+      ...records[id as Purse],
     }
     const spent = { daily: zero, monthly: zero, total: zero }
     const starts = calendarAt(clock.now(), plain.timeZone).starts
@@ -143,8 +164,11 @@ function actorsWith(has: Has) {
     runs: new RunActors(runs, async () => true),
     accounts: new AccountActors(registry("account", purse)),
     breakers: new BreakerActors(registry("breaker", purse), {
-      look: async () => undefined,
-      trip: async () => "crowded",
+      look: async (id) =>
+        id === "brk_acc"
+          ? undefined
+          : { ceiling: micro(100n), spent: micro(70n), held: micro(has[id as Purse]), resetS: 0 },
+      trip: async () => trip,
     }),
   } as unknown as Actors
   /** Of each purse what is charged or held, and what is held. */
@@ -293,6 +317,89 @@ test("a call holds under its keys and ceilings what the poorest can hold, and on
     }),
     { numRuns: 200 },
   )
+})
+
+const FULL: Has = { key: 300n, parent: 300n, run_1: 300n, brk_acc: 300n, "brk_acc.key": 300n, acc: 300n }
+const CHILD = { keyHash: "key", record: { parent: { keyId: "parent", keyHash: "parent" } } }
+const RESERVATION = { ...CALL, worst: CALL.target, tokens: RESERVED_TOKENS }
+
+test.each(KEYS)(
+  "a call of a %s that has ended meanwhile is refused as one that comes later, and says whose key it is",
+  async (id) => {
+    for (const [change, code] of [
+      [{ revoked: true }, "auth.api_key_revoked"],
+      [{ expiresAt: 0 }, "auth.api_key_expired"],
+      [{ accountDeleted: true }, "auth.account_deleted"],
+      [{ accountFrozen: true }, "auth.account_frozen"],
+    ] as const) {
+      const { actors } = actorsWith(FULL, { records: { [id]: change } })
+      for (const refusal of [reserveOfKeys(actors, CHILD, RESERVATION), refusalOfKeys(actors, CHILD)]) {
+        if (!(refusal instanceof Failure)) throw new Error(`${code} is not said`)
+        expect([refusal.code, refusal.message.includes("child")]).toEqual([code, id === "parent"])
+      }
+    }
+    expect(refusalOfKeys(actorsWith(FULL).actors, CHILD)).toBeUndefined()
+  },
+)
+
+test.each(KEYS)(
+  "a call over a %s's tokens or budget is told so and for how long, and neither where the database does not say",
+  (id) => {
+    const refused = (otherwise: Otherwise, has: Has = FULL) => {
+      const { actors } = actorsWith(has, otherwise)
+      const first = reserveOfKeys(actors, CHILD, RESERVATION)
+      const second = reserveOfKeys(actors, CHILD, { ...RESERVATION, requestId: "req_2" })
+      return [first, second].map((reply) =>
+        reply instanceof Failure ? [reply.code, reply.detail.retryAfterS] : "held",
+      )
+    }
+    const tokens = (tokensPerMinute: number) => ({ records: { [id]: { tokensPerMinute } } })
+    expect(refused(tokens(2 * RESERVED_TOKENS))).toEqual(["held", "held"])
+    expect(refused(tokens(RESERVED_TOKENS))).toEqual(["held", ["rate_limit.tpm_exceeded", 60]])
+    // It never fits.
+    expect(refused(tokens(RESERVED_TOKENS - 1)).at(0)).toEqual(["rate_limit.tpm_exceeded", undefined])
+    expect(refused({}, { ...FULL, [id]: 0n }).at(0)).toEqual(["quota.key_limit_exceeded", undefined])
+    const daily = { budget: { limit: zero, period: "daily" as const } }
+    const untilMidnight = 17 * 3_600
+    expect(refused({ records: { [id]: daily } }, { ...FULL, [id]: 0n }).at(0)).toEqual([
+      "quota.key_limit_exceeded",
+      untilMidnight,
+    ])
+    expect(refused({ isAway: true }).at(0)).toEqual(["dependency.database_unavailable", undefined])
+  },
+)
+
+test("a call over a ceiling is told what its account was told: paused, crowded for now, or not known", async () => {
+  for (const [trip, code, retryAfterS] of [
+    ["paused", "quota.key_paused", undefined],
+    ["crowded", "gateway.capacity", 1],
+    ["unavailable", "dependency.database_unavailable", undefined],
+  ] as const) {
+    const { actors } = actorsWith({ ...FULL, "brk_acc.key": 0n }, { trip })
+    const refusal = await holdOfBreakers(actors, CEILINGS, CALL)
+    expect(refusal instanceof Failure && [refusal.code, refusal.detail.retryAfterS]).toEqual([code, retryAfterS])
+  }
+})
+
+test("a ceiling is forecast as a call would find it, and refuses what only calls under way keep from it for now", async () => {
+  const [ceiling, ...none] = await forecastBreakers(actorsWith({ ...FULL, "brk_acc.key": 20n }).actors, CEILINGS)
+  if (ceiling === undefined) throw new Error("there is a ceiling")
+  expect([ceiling.of, ceiling.remaining, none]).toEqual(["key", micro(10n), []])
+  const [full] = await forecastBreakers(actorsWith(FULL).actors, CEILINGS)
+  expect(full?.remaining).toBe(zero)
+  expect([30n, 31n].map((least) => refusalOfBreaker(ceiling, micro(least)).code)).toEqual([
+    "gateway.capacity",
+    "quota.key_paused",
+  ])
+})
+
+test("a call that its account does not hold for is short of money only where that is known", () => {
+  const failure = new Failure("gateway.capacity")
+  expect(shortageOf(failure)).toBe(failure)
+  expect(shortageOf({ kind: "insufficient" }).code).toBe("billing.insufficient_balance")
+  expect(shortageOf({ kind: "unavailable" }).code).toBe("dependency.database_unavailable")
+  const held = { kind: "held", hold: micro(1n), leaseId: 1n } as const
+  expect([held, { kind: "insufficient" } as const, failure].map(isHeld)).toEqual([true, false, false])
 })
 
 test("what a call costs is charged to all that pay for it, up to what the poorest has, and taken back from all", async () => {
