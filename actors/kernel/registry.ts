@@ -38,6 +38,7 @@ export class Registry<Command> {
   readonly kind: string
   readonly #runtime: Runtime
   readonly #options: RegistryOptions<Command>
+  /** None that has stopped: it leaves in the turn in which it ends. */
   readonly #actors = new Map<string, Actor<Command>>()
   readonly #supervise: (cause: unknown) => "restart" | "stop"
   #stopping = false
@@ -64,8 +65,7 @@ export class Registry<Command> {
 
   /** Asks only an actor that is there, and does not start one; undefined when there is none. */
   async askIfActive<T>(id: string, make: CommandFactory<T, Command>): Promise<Outcome<T> | undefined> {
-    const actor = this.#actors.get(id)
-    return actor?.stopped === false ? await actor.ask(make, this.#options.askDeadlineMs) : undefined
+    return await this.#actors.get(id)?.ask(make, this.#options.askDeadlineMs)
   }
 
   /** Asks for the end of what was admitted: never refused for want of room. */
@@ -122,25 +122,20 @@ export class Registry<Command> {
     this.#stopping = true
     this.#sweep?.cancel()
     await Promise.all([...this.#actors.values()].map((actor) => actor.stop()))
-    this.#actors.clear()
   }
 
   #find(id: string): Actor<Command> | undefined {
-    const known = this.#actors.get(id)
-    if (known !== undefined && !known.stopped) return known
-    return this.#stopping ? undefined : this.#begin(id)
+    return this.#actors.get(id) ?? (this.#stopping ? undefined : this.#begin(id))
   }
 
   #begin(id: string): Actor<Command> {
-    const actor: Actor<Command> = new Actor<Command>(this.#runtime, {
+    const actor = new Actor<Command>(this.#runtime, {
       name: `${this.#options.kind}:${id}`,
       mailboxLimit: this.#options.mailboxLimit,
       start: (self) => this.#options.start(id, (command) => self.tell(command)),
       supervise: this.#supervise,
       // At once: whoever names a new id each time, of which none can be started, would fill the memory until the next sweep.
-      ended: () => {
-        if (this.#actors.get(id) === actor) this.#actors.delete(id)
-      },
+      ended: () => void this.#actors.delete(id),
     })
     this.#actors.set(id, actor)
     return actor

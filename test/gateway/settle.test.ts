@@ -43,6 +43,7 @@ import {
   trimKeys,
 } from "../../src/gateway/purses.ts"
 import { type BilledCall, charge, reverseCharge, withdraw, withdrawKept } from "../../src/gateway/settle.ts"
+import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { plain } from "../actors/key-harness.ts"
 import { flush } from "../kernel/world.ts"
 
@@ -76,12 +77,13 @@ const runtimeOn = (clock: VirtualClock): Runtime => ({
 interface Otherwise {
   /** What is other than usual of keys. */
   readonly records?: Partial<Record<Purse, Partial<KeyRecord>>>
-  /** The database does not answer. */
+  /** The database does not answer: no lease grows, or not even an actor starts. */
   readonly isAway?: boolean
+  readonly neverStarts?: boolean
   readonly trip?: TripOutcome
 }
 
-function actorsWith(has: Has, { records = {}, isAway = false, trip = "crowded" }: Otherwise = {}) {
+function actorsWith(has: Has, { records = {}, isAway = false, neverStarts = false, trip = "crowded" }: Otherwise = {}) {
   const clock = new VirtualClock()
   const crashes = new Set<string>()
   const runtime = runtimeOn(clock)
@@ -105,6 +107,7 @@ function actorsWith(has: Has, { records = {}, isAway = false, trip = "crowded" }
       idleMs: 90_000,
       intensity: { restarts: 5, withinMs: 1_000 },
       start: (id, tell) => {
+        if (neverStarts) throw new DatabaseUnavailable("cut")
         const behaviour = make(id, tell)
         return {
           receive: (command) => {
@@ -116,9 +119,14 @@ function actorsWith(has: Has, { records = {}, isAway = false, trip = "crowded" }
     })
   const purse = (id: string, tell: (command: AccountCommand) => void) =>
     new Account(
-      { clock, self: (news) => tell({ type: "lease", news }), grow: () => {}, giveBack: () => {} },
+      {
+        clock,
+        self: (news) => tell({ type: "lease", news }),
+        grow: () => tell({ type: "lease", news: { type: "not-grown" } }),
+        giveBack: () => {},
+      },
       lease(id),
-      false,
+      isAway,
     )
   const keys = registry<KeyCommand>("key", (id, tell) => {
     const record = {
@@ -379,6 +387,18 @@ test("a call over a ceiling is told what its account was told: paused, crowded f
     const refusal = await holdOfBreakers(actors, CEILINGS, CALL)
     expect(refusal instanceof Failure && [refusal.code, refusal.detail.retryAfterS]).toEqual([code, retryAfterS])
   }
+})
+
+test("a call whose key or ceiling cannot be asked is told so, and pauses nobody", async () => {
+  const away = actorsWith({ ...FULL, brk_acc: 0n }, { isAway: true, trip: "paused" }).actors
+  const { actors } = actorsWith(FULL, { neverStarts: true, trip: "paused" })
+  for (const refusal of [
+    holdOfBreakers(away, CEILINGS, CALL),
+    holdOfBreakers(actors, CEILINGS, CALL),
+    reserveOfKeys(actors, CHILD, RESERVATION),
+    refusalOfKeys(actors, CHILD),
+  ])
+    expect(await refusal).toMatchObject({ code: "dependency.database_unavailable" })
 })
 
 test("a ceiling is forecast as a call would find it, and refuses what only calls under way keep from it for now", async () => {

@@ -152,6 +152,24 @@ describe("a crash", () => {
     expect(on.crashes).toEqual(["probe"])
   })
 
+  test("leaves what waits to the next start, however long that takes", async () => {
+    const on = world()
+    const seen: number[] = []
+    const starts = [Promise.resolve(new Probe(seen)), Promise.withResolvers<Behaviour<Command>>()] as const
+    let started = 0
+    const { actor } = probe(on, { start: () => (started++ === 0 ? starts[0] : starts[1].promise) })
+    await quiesce(on)
+    actor.tell({ type: "throw" })
+    await quiesce(on)
+    expect(actor.passivate(0)).toBe(false)
+    actor.tell({ type: "note", value: 1 })
+    await quiesce(on)
+    expect([on.crashes, seen, started]).toEqual([["probe"], [], 2])
+    starts[1].resolve(new Probe(seen))
+    await quiesce(on)
+    expect(seen).toEqual([1])
+  })
+
   test("that is not restarted refuses those who wait: they were never begun", async () => {
     const on = world()
     const { actor } = probe(on, { supervise: () => "stop" })
@@ -228,6 +246,17 @@ describe("stop", () => {
     await stopped
     expect([await before, await asked, await insisted]).toEqual([ok(1), { kind: "refused", reason: "stopped" }, ok(4)])
     expect(seen).toEqual([1, 3, 4])
+  })
+
+  test("of an actor that is put away meanwhile ends it once", async () => {
+    const on = world()
+    let ends = 0
+    const { actor } = probe(on, { ended: () => ends++ })
+    const stopped = actor.stop()
+    expect(actor.passivate(0)).toBe(true)
+    await quiesce(on)
+    await stopped
+    expect(ends).toBe(1)
   })
 
   test("waits for a start under way, and ends also when that fails", async () => {

@@ -1,5 +1,5 @@
-import { expect, test } from "bun:test"
-import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { describe, expect, test } from "bun:test"
+import { afterRunning, systemClock, type Timer, VirtualClock } from "../../actors/kernel/clock.ts"
 
 test("virtual timers run in the order in which they fall due, then in which they were set, and not when cancelled", () => {
   const clock = new VirtualClock()
@@ -51,4 +51,62 @@ test("the system's timer of a moment that is past runs soon, and nothing complai
   await Bun.sleep(1)
   process.off("warning", hear)
   expect(warnings).toEqual([])
+})
+
+describe("a deadline", () => {
+  /** A machine whose timers come as late as the test says, and that has stood still for as long as it says. */
+  function deadline(delayMs: number) {
+    let elapsed = 0
+    let stood = 0
+    let ran = 0
+    const waits: { readonly at: number; readonly run: () => void; isCancelled: boolean }[] = []
+    const machine = {
+      monotonic: () => elapsed,
+      running: () => elapsed - stood,
+      wait: (ms: number, run: () => void): Timer => {
+        const wait = { at: elapsed + ms, run, isCancelled: false }
+        waits.push(wait)
+        return { cancel: () => void (wait.isCancelled = true) }
+      },
+    }
+    const timer = afterRunning(machine, delayMs, () => ran++)
+    /** The next timer comes so late; true where the deadline is over then. */
+    const comes = (lateMs: number, stoodMs = 0) => {
+      const next = waits.shift()
+      if (next === undefined || next.isCancelled) return false
+      elapsed = next.at + lateMs
+      stood += stoodMs
+      next.run()
+      return ran === 1
+    }
+    return { timer, comes, elapsed: () => elapsed, left: () => waits.length }
+  }
+
+  test("is over when its time has been run, and not while the process stood still", () => {
+    expect(deadline(500).comes(0)).toBe(true)
+    const { comes, elapsed, left } = deadline(500)
+    expect(comes(0, 400)).toBe(false)
+    expect(comes(0)).toBe(true)
+    expect([elapsed(), left()]).toEqual([900, 0])
+    // Less than a millisecond that is left is not waited for.
+    expect(deadline(500).comes(0, 1)).toBe(true)
+    expect(deadline(500).comes(0, 2)).toBe(false)
+  })
+
+  test("that comes late lets I/O have its turn first, and is put off three times at the most", () => {
+    expect(deadline(500).comes(20)).toBe(true)
+    const once = deadline(500)
+    expect([once.comes(21), once.comes(0), once.elapsed()]).toEqual([false, true, 526])
+    const stood = deadline(500)
+    expect([stood.comes(60_000, 60_000), stood.comes(0)]).toEqual([false, true])
+    const always = deadline(500)
+    expect([1, 2, 3, 4].map(() => always.comes(100))).toEqual([false, false, false, true])
+  })
+
+  test("is cancelled also while it is put off", () => {
+    const { timer, comes } = deadline(500)
+    expect(comes(100)).toBe(false)
+    timer.cancel()
+    expect(comes(0)).toBe(false)
+  })
 })

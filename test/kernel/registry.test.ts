@@ -105,6 +105,25 @@ test("news starts nobody, and reaches an actor that is starting", async () => {
   ])
 })
 
+test("all that are there hear what all are told, and nobody is started to be asked whether he is there", async () => {
+  const on = world()
+  const { registry, starts, loaded } = counters(on)
+  expect(await registry.askIfActive("a", add)).toBeUndefined()
+  expect(registry.tellIfActive("a", { type: "note" })).toBe(false)
+  void registry.ask("a", add)
+  void registry.ask("b", add)
+  registry.tellAll({ type: "note" })
+  expect(registry.tellIfActive("a", { type: "note" })).toBe(true)
+  await loaded()
+  const asked = [registry.askIfActive("a", add), registry.askIfActive("b", add)]
+  await quiesce(on)
+  expect(await Promise.all(asked)).toEqual([
+    { kind: "ok", value: 4 },
+    { kind: "ok", value: 3 },
+  ])
+  expect(starts).toEqual(["a", "b"])
+})
+
 test("an actor that was not used is put away, and the next ask starts it from durable state", async () => {
   const on = world()
   const { registry, starts, loaded } = counters(on)
@@ -134,6 +153,7 @@ test("an actor in use is not put away", async () => {
 test("more crashes of a kind than its intensity allows end the process", async () => {
   const on = world()
   const { registry, loaded } = counters(on)
+  on.clock.advance(10_000)
   for (const id of ["a", "b", "c"]) {
     expect(on.fatals).toEqual([])
     void registry.ask(id, () => ({ type: "throw" }))
