@@ -57,7 +57,7 @@ const TICK_MS = 50
  * Running time from regular looks at the monotonic clock: between two of them no more than two ticks can have been run. It is
  * exact to that while the process runs, and a standstill of any length counts as two ticks.
  */
-class RunningTime {
+export class RunningTime {
   #ran = 0
   #seenAt: number
   #lost = 0

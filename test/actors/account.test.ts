@@ -330,6 +330,9 @@ describe("an account", () => {
       hold("c", 50n)
       expect([news, growths(), told]).toEqual([news, 1, ["a held 10", "b insufficient"]])
     }
+    const { hear, returns } = account(10n)
+    hear({ type: "changed" })
+    expect(returns).toEqual([10n])
   })
 
   test("asks again at once where there was more than it was given, or where another growth was carried out before its own", () => {

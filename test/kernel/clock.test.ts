@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { afterRunning, systemClock, type Timer, VirtualClock } from "../../actors/kernel/clock.ts"
+import { afterRunning, RunningTime, systemClock, type Timer, VirtualClock } from "../../actors/kernel/clock.ts"
 
 test("virtual timers run in the order in which they fall due, then in which they were set, and not when cancelled", () => {
   const clock = new VirtualClock()
@@ -51,6 +51,18 @@ test("the system's timer of a moment that is past runs soon, and nothing complai
   await Bun.sleep(1)
   process.off("warning", hear)
   expect(warnings).toEqual([])
+})
+
+test("running time goes with the clock while it is looked at, and a standstill of any length is two ticks of it", () => {
+  const time = new RunningTime(1_000)
+  expect([1_000, 1_030, 1_100, 1_101, 90_000].map((at) => time.at(at))).toEqual([0, 30, 100, 100, 100])
+  time.tick(1_050)
+  time.tick(1_101)
+  expect([time.at(1_131), time.lost]).toEqual([131, 0])
+  time.tick(11_101)
+  expect([time.at(11_101), time.at(11_121), time.lost]).toEqual([201, 221, 9_900])
+  time.tick(12_101)
+  expect([time.at(12_101), time.lost]).toEqual([301, 10_800])
 })
 
 describe("a deadline", () => {

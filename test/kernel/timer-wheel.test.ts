@@ -60,6 +60,16 @@ describe("a timer wheel", () => {
     expect(ran).toBe(1)
   })
 
+  test("runs the one that is left when all others are cancelled", () => {
+    const { clock, wheel } = wheelOf()
+    const ran: string[] = []
+    const others = [1, 2].map((n) => wheel.after(5_000, () => ran.push(`other ${n}`)))
+    wheel.after(5_000, () => ran.push("left"))
+    for (const other of others) other.cancel()
+    clock.advance(5_100)
+    expect(ran).toEqual(["left"])
+  })
+
   test("runs first what is due first, also when that was set last", () => {
     const { clock, wheel } = wheelOf()
     const ran: string[] = []
