@@ -65,35 +65,35 @@ test("running time goes with the clock while it is looked at, and a standstill o
   expect([time.at(12_101), time.lost]).toEqual([301, 10_800])
 })
 
-describe("a deadline", () => {
-  /** A machine whose timers come as late as the test says, and that has stood still for as long as it says. */
-  function deadline(delayMs: number) {
-    let elapsed = 0
-    let stood = 0
-    let ran = 0
-    const waits: { readonly at: number; readonly run: () => void; isCancelled: boolean }[] = []
-    const machine = {
-      monotonic: () => elapsed,
-      running: () => elapsed - stood,
-      wait: (ms: number, run: () => void): Timer => {
-        const wait = { at: elapsed + ms, run, isCancelled: false }
-        waits.push(wait)
-        return { cancel: () => void (wait.isCancelled = true) }
-      },
-    }
-    const timer = afterRunning(machine, delayMs, () => ran++)
-    /** The next timer comes so late; true where the deadline is over then. */
-    const comes = (lateMs: number, stoodMs = 0) => {
-      const next = waits.shift()
-      if (next === undefined || next.isCancelled) return false
-      elapsed = next.at + lateMs
-      stood += stoodMs
-      next.run()
-      return ran === 1
-    }
-    return { timer, comes, elapsed: () => elapsed, left: () => waits.length }
+/** A machine whose timers come as late as the test says, and that has stood still for as long as it says. */
+function deadline(delayMs: number) {
+  let elapsed = 0
+  let stood = 0
+  let ran = 0
+  const waits: { readonly at: number; readonly run: () => void; isCancelled: boolean }[] = []
+  const machine = {
+    monotonic: () => elapsed,
+    running: () => elapsed - stood,
+    wait: (ms: number, run: () => void): Timer => {
+      const wait = { at: elapsed + ms, run, isCancelled: false }
+      waits.push(wait)
+      return { cancel: () => void (wait.isCancelled = true) }
+    },
   }
+  const timer = afterRunning(machine, delayMs, () => ran++)
+  /** The next timer comes so late; true where the deadline is over then. */
+  const comes = (lateMs: number, stoodMs = 0) => {
+    const next = waits.shift()
+    if (next === undefined || next.isCancelled) return false
+    elapsed = next.at + lateMs
+    stood += stoodMs
+    next.run()
+    return ran === 1
+  }
+  return { timer, comes, elapsed: () => elapsed, left: () => waits.length }
+}
 
+describe("a deadline", () => {
   test("is over when its time has been run, and not while the process stood still", () => {
     expect(deadline(500).comes(0)).toBe(true)
     const { comes, elapsed, left } = deadline(500)

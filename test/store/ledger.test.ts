@@ -49,6 +49,15 @@ test("a charge moves the balance, the lease, the key's spending and revenue once
   ])
 })
 
+/** What of a key is spent by day, by month and in all, in calls: in its own periods and in the next ones. */
+const spentOf = (id: string, day: number, another: number, month: number, next: number, total: number) => ({
+  [`${id} daily 19`]: day,
+  [`${id} daily 20`]: another,
+  [`${id} monthly 31`]: month,
+  [`${id} monthly 30`]: next,
+  [`${id} total 1`]: total,
+})
+
 test("calls of one batch are counted each in its own periods, and by its own parent, run and ceilings", async () => {
   const customer = await books.customer(2_000_000n)
   const { accountId, keyId } = customer
@@ -87,16 +96,9 @@ test("calls of one batch are counted each in its own periods, and by its own par
   await books.commit(customer.processId, { settlements })
   const rows = await target.sql<{ purse: string; calls: number }[]>`
     select concat_ws(' ', key_id, period, extract(day from period_start at time zone 'UTC')) as purse, (spent_micro / 200000)::int as calls from key_spend`
-  const of = (id: string, day: number, another: number, month: number, next: number, total: number) => ({
-    [`${id} daily 19`]: day,
-    [`${id} daily 20`]: another,
-    [`${id} monthly 31`]: month,
-    [`${id} monthly 30`]: next,
-    [`${id} total 1`]: total,
-  })
   expect(Object.fromEntries(rows.map(({ purse, calls }) => [purse, calls]))).toEqual({
-    ...of(keyId, 4, 1, 4, 1, 5),
-    ...of(parentId, 3, 1, 3, 1, 4),
+    ...spentOf(keyId, 4, 1, 4, 1, 5),
+    ...spentOf(parentId, 3, 1, 3, 1, 4),
     [`${child} daily 19`]: 3,
     [`${child} monthly 31`]: 3,
     [`${child} total 1`]: 3,
