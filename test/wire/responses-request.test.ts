@@ -57,6 +57,7 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   ["a reference to an item", give({ type: "item_reference", id: "msg_1" }), FEATURE],
   ["a reference without its type", give({ id: "msg_1" }), FEATURE],
   ["an earlier image by its id", give({ type: "image_generation_call", id: "ig_1" }), FEATURE],
+  ["a sound", show({ type: "input_audio", input_audio: { data: "AAAA", format: "wav" } }), FEATURE],
   ["an image by file id", show({ type: "input_image", file_id: "file-1" }), FEATURE],
   ["a file by id", show({ type: "input_file", file_id: "file-1" }), FEATURE],
   [

@@ -167,15 +167,14 @@ function encodeTool(tool: Tool, names: ToolNames): JsonObject | Failure {
 }
 
 function encodeSearch(options: JsonObject): JsonObject | Failure {
-  const { allowed_domains: allowed, blocked_domains: blocked, filters, user_location: location } = options
+  const { allowed_domains: allowed, blocked_domains: blocked, user_location: location } = options
   if (!isEmptyList(blocked))
     return new Failure("request.unsupported_feature", {
       message: "This model's search cannot leave domains out.",
       hint: "Name the domains to search in 'allowed_domains' instead of 'blocked_domains'.",
     })
   const tool: JsonObject = { type: WEB_SEARCH }
-  if (!isEmptyList(allowed)) tool["filters"] = { ...(isObject(filters) ? filters : {}), allowed_domains: allowed }
-  else if (isObject(filters)) tool["filters"] = filters
+  if (!isEmptyList(allowed)) tool["filters"] = { allowed_domains: allowed }
   if (isObject(location)) {
     // Chat writes the place within an `approximate` of its own.
     const { approximate, ...others } = location

@@ -161,11 +161,8 @@ const readGrammar = (format: Json | undefined): JsonObject | undefined =>
 /** In the words of the messages format, which is the only other one that has such a tool. */
 function searchOptions(tool: JsonObject, mostCalls: Json | undefined): JsonObject {
   const { type: _, filters, ...options } = tool
-  if (isObject(filters)) {
-    const { allowed_domains, ...others } = filters
-    if (Array.isArray(allowed_domains)) options["allowed_domains"] = allowed_domains
-    if (Object.keys(others).length > 0) options["filters"] = others
-  }
+  // Its two lists of domains.
+  if (isObject(filters)) Object.assign(options, filters)
   if (typeof mostCalls === "number") options["max_uses"] = mostCalls
   return options
 }

@@ -375,6 +375,16 @@ describe("tools", () => {
     expect(encoded({ tools })["tools"]).toEqual([{ type: "web_search_20250305", name: "web_search", max_uses }])
   })
 
+  test.each<JsonObject>([{ allowed_domains: ["a.example"] }, { blocked_domains: ["b.example"] }])(
+    "a responses client's search keeps to its domains: %j",
+    (filters) => {
+      const { tools } = decodedOfResponses({ tools: [{ type: "web_search", filters }] })
+      expect(encoded({ tools })["tools"]).toEqual([
+        { type: "web_search_20250305", name: "web_search", max_uses: 5, ...filters },
+      ])
+    },
+  )
+
   test("a search keeps to the domains and the place that the client named", () => {
     const options = {
       allowed_domains: ["a.example"],

@@ -134,6 +134,34 @@ const understood: readonly (readonly [fact: string, fields: JsonObject, prompt: 
     ),
   ],
   [
+    "turns follow each other as they were said",
+    input(
+      { role: "user", content: "a" },
+      { role: "assistant", content: [{ type: "output_text", text: "b" }] },
+      { role: "user", content: "c" },
+      { role: "user", content: "d" },
+      { type: "function_call", call_id: "c1", name: "f", arguments: "{}" },
+      { type: "function_call_output", call_id: "c1", output: "e" },
+      { role: "assistant", content: [{ type: "output_text", text: "f" }] },
+      { role: "developer", content: "g" },
+      { role: "assistant", content: [{ type: "output_text", text: "h" }] },
+      { role: "developer", content: "" },
+      { role: "assistant", content: [{ type: "output_text", text: "i" }] },
+    ),
+    {
+      turns: [
+        { role: "user", parts: [text("a")] },
+        { role: "assistant", parts: [text("b")] },
+        { role: "user", parts: [text("c"), text("d")] },
+        { role: "assistant", parts: [{ type: "tool-call", id: "c1", name: "f", arguments: "{}", custom: false }] },
+        { role: "user", parts: [{ type: "tool-result", callId: "c1", parts: [text("e")], isError: false }] },
+        { role: "assistant", parts: [text("f")] },
+        { role: "system", parts: [text("g")] },
+        { role: "assistant", parts: [text("h"), text("i")] },
+      ],
+    },
+  ],
+  [
     "a messages signature comes out of our envelope",
     input({ type: "reasoning", summary: [], encrypted_content: "loket.messages.c2ln" }),
     assistantSays({ type: "thinking", text: "", seal: { by: "messages", data: "c2ln" } }),
@@ -245,6 +273,11 @@ const understood: readonly (readonly [fact: string, fields: JsonObject, prompt: 
     },
   ],
   [
+    "a web search that leaves domains out",
+    { tools: [{ type: "web_search", filters: { blocked_domains: ["b.id"] } }] },
+    { tools: [{ type: "web-search", options: { blocked_domains: ["b.id"] } }] },
+  ],
+  [
     "tools without a counterpart are left out",
     {
       tools: [
@@ -318,6 +351,9 @@ const refused: readonly (readonly [fact: string, fields: JsonObject, code: strin
   ["a schema that is missing", { text: { format: { type: "json_schema", name: "n" } } }, SHAPE],
   ["an effort that does not exist", { reasoning: { effort: "huge" } }, SHAPE],
   ["a temperature that is a text", { temperature: "warm" }, SHAPE],
+  ["top_p that is a text", { top_p: "warm" }, SHAPE],
+  ["parallel_tool_calls that is a text", { parallel_tool_calls: "no" }, SHAPE],
+  ["allowed tools that are an object", { tool_choice: { type: "allowed_tools", mode: "auto", tools: {} } }, SHAPE],
   [
     "two tools that become one",
     {
