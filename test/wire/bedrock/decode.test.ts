@@ -154,6 +154,14 @@ describe("the reader of a ConverseStream", () => {
       ),
     ).toEqual(["preamble", "preamble", "preamble", "preamble", "content", "trailer", "trailer", "terminal"])
     expect(kinds(start(0, "a", "weather"))).toEqual(["content"])
+    for (const said of [
+      { toolUse: { input: "{}" } },
+      { reasoningContent: { text: "Hm." } },
+      { reasoningContent: { redactedContent: "cmVk" } },
+    ])
+      expect({ said, kind: kinds(delta(0, said)) }).toEqual({ said, kind: ["content"] })
+    for (const said of [{ toolUse: { input: "" } }, { reasoningContent: { text: "" } }, { toolUse: null }])
+      expect({ said, kind: kinds(delta(0, said)) }).toEqual({ said, kind: ["preamble"] })
   })
 
   test.each([
@@ -216,6 +224,39 @@ describe("a whole Converse answer", () => {
       stopSequence: undefined,
       usage: { tokens, reasoning: undefined },
     })
+  })
+
+  test.each<[JsonObject[], boolean]>([
+    [[{ text: "Hi" }], true],
+    [[{ text: "" }, { text: "Hi" }], true],
+    [[{ toolUse: { toolUseId: "a", name: "weather", input: {} } }], true],
+    [[{ reasoningContent: { reasoningText: { text: "Hm." } } }], true],
+    [[{ reasoningContent: { redactedContent: "cmVk" } }], true],
+    [[{ text: "" }], false],
+    [[{ reasoningContent: {} }], false],
+    [[], false],
+  ])("of %j has content: %p, which zeros do not count", (content, has) => {
+    const nothing = { inputTokens: 0, outputTokens: 0 }
+    const empty = { input: 0, output: 0, cacheRead: 0, cacheWrite: 0 }
+    const reply = converseFormat.backend.readReply({ ...body(content), usage: nothing }, view)
+    expect(reply).toMatchObject({ tokens: has ? undefined : empty, searches: 0 })
+  })
+
+  test("that calls a tool beside its words ended for that, and thinking may have no seal", () => {
+    const content = [
+      { reasoningContent: { reasoningText: { text: "Hm." } } },
+      { reasoningContent: { reasoningText: { text: "" } } },
+      { text: "Let me look." },
+      { toolUse: { toolUseId: "a", name: "weather", input: {} } },
+    ]
+    const read = (parts: JsonObject[]) =>
+      must(converseFormat.backend.decodeReply({ body: { ...body(parts), stopReason: "end_turn" } }, emptyPrompt))
+    expect(read(content)).toMatchObject({ finish: "tool-calls" })
+    expect(read(content).parts.slice(0, 2)).toEqual([
+      { type: "thinking", text: "Hm.", seal: undefined },
+      { type: "text", text: "Let me look." },
+    ])
+    expect(read(content.slice(0, 3))).toMatchObject({ finish: "stop" })
   })
 
   test.each([

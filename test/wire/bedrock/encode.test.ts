@@ -109,6 +109,14 @@ describe("turns", () => {
     expect(told("arn:aws:bedrock:us-east-1:1:application-inference-profile/a")).toContain(
       '{"reasoningContent":{"reasoningText":{"text":"Hm.","signature":"c2ln"}}}',
     )
+    const redacted = { type: "thinking", text: "", seal: { by: "messages-redacted", data: "cmVk" } } as const
+    const unsealed = { type: "thinking", text: "Hm.", seal: undefined } as const
+    const arn = { model: "arn:aws:bedrock:us-east-1:1:application-inference-profile/a" }
+    expect(encoded({ turns: [hello, assistant(redacted, unsealed, text("Hi")), hello] }, arn)["messages"]).toMatchObject([
+      {},
+      { content: [{ reasoningContent: { redactedContent: "cmVk" } }, { text: "Hi" }] },
+      {},
+    ])
   })
 
   test("an id of a call that is too long is written alike in call and result", () => {
@@ -175,6 +183,13 @@ describe("tools", () => {
     expect(callable({ tools: [weather], toolChoice: { kind: "tool", name: "weather" } })).toEqual({
       tools: [spec],
       toolChoice: { tool: { name: "weather" } },
+    })
+  })
+
+  test("keep all of their schema, and no description of white space", () => {
+    const parameters = { properties: { city: { type: "string" } }, required: ["city"] }
+    expect(callable({ tools: [{ ...weather, description: " ", parameters }] })).toEqual({
+      tools: [{ toolSpec: { name: "weather", inputSchema: { json: { ...parameters, type: "object" } } } }],
     })
   })
 
@@ -265,6 +280,26 @@ describe("what models are told beside that", () => {
     const point = [{ text: "Long." }, { cachePoint: { type: "default" } }]
     expect(encoded(asked, { model: NOVA })).toMatchObject({ system: point, messages: [{ content: point }] })
     expect(JSON.stringify(encoded(asked))).not.toContain("cachePoint")
+  })
+
+  test("cache marks of an image and of a result are cache points behind them", () => {
+    const cache = { ttl: undefined }
+    const image = { type: "image", source: { kind: "data", mediaType: "image/png", base64: "aGk=" }, cache } as const
+    const shown = [{ image: { format: "png", source: { bytes: "aGk=" } } }, { cachePoint: { type: "default" } }]
+    expect(encoded({ turns: [user({ ...image, detail: undefined })] }, { model: NOVA })["messages"]).toEqual([
+      { role: "user", content: shown },
+    ])
+    const asked = { turns: [hello, assistant(call("a")), user({ ...result("a", "Rain"), cache })] }
+    expect(encoded(asked, { model: NOVA })["messages"]).toMatchObject([
+      {},
+      {},
+      {
+        content: [
+          { toolResult: { toolUseId: "a", content: [{ text: "Rain" }] } },
+          { cachePoint: { type: "default" } },
+        ],
+      },
+    ])
   })
 
   test("a failed tool is told by its status, or in words where there is none", () => {

@@ -110,6 +110,34 @@ describe("the envelope of InvokeModel", () => {
     ])
   })
 
+  test("puts a mark on the whole request on its last block, and keeps all that stands before it", () => {
+    const cache_control = { type: "ephemeral" }
+    const said = { role: "assistant", content: [{ type: "text", text: "Hi." }] }
+    const image = { type: "image", source: { type: "base64", media_type: "image/png", data: "aGk=" } }
+    const look = { type: "text", text: "Look." }
+    const messages = [...hello, said, { role: "user", content: [image, look] }]
+    expect(body({ cache_control, messages })["messages"]).toEqual([
+      ...hello,
+      said,
+      { role: "user", content: [image, { ...look, cache_control }] },
+    ])
+    const empty = [...hello, { role: "user", content: [] }]
+    expect(body({ cache_control, messages: empty })["messages"]).toEqual(empty)
+  })
+
+  test("keeps of a tool what its betas make known, and all that the vendor's own say", () => {
+    const own = { name: "t", input_schema: { type: "object" }, strict: true }
+    const more = { defer_loading: true, input_examples: [{}], eager_input_streaming: true, allowed_callers: ["direct"] }
+    const sent = (betas: string | null) => body({ tools: [{ ...own, ...more, x_new: 1 }] }, betas)["tools"]
+    expect(sent(null)).toEqual([own])
+    expect(sent("tool-examples-2025-10-29")).toEqual([{ ...own, input_examples: [{}] }])
+    expect(sent("advanced-tool-use-2025-11-20, fine-grained-tool-streaming-2025-05-14")).toEqual([
+      { ...own, defer_loading: true, input_examples: [{}], eager_input_streaming: true },
+    ])
+    const bash = { type: "bash_20250124", name: "bash", x_new: 1 }
+    expect(body({ tools: [{ ...bash, allowed_callers: ["direct"] }] })["tools"]).toEqual([bash])
+  })
+
   test("leaves out a web search, and with the last tool the choice among them", () => {
     const search = { type: "web_search_20250305", name: "web_search" }
     const own = { name: "t", input_schema: { type: "object" } }
