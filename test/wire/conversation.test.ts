@@ -209,10 +209,23 @@ describe("a conversation without a name", () => {
       said(url("https://a.example/1.png")),
       said(url("https://a.example/2.png")),
       said(file("aGs=")),
+      said([{ type: "image", source: { type: "url", url: "https://a.example/4.png" } }]),
+      said([{ type: "image", source: { type: "url", url: "https://a.example/5.png" } }]),
       keyOf({ input: [{ role: "user", content: [{ type: "input_image", image_url: "https://a.example/3.png" }] }] }),
+      keyOf({ input: [{ role: "user", content: [{ type: "input_file", file_data: "aGw=" }] }] }),
+      keyOf({ input: [{ role: "user", content: [{ type: "input_file", file_data: "aG0=" }] }] }),
       keyOf({ messages: [{ role: "user", content: "Hi" }] }, {}, { ...owner, model: "other" }),
     ]
     expect(new Set(keys).size).toBe(keys.length)
+  })
+
+  test("texts and token ids that stand for themselves make it another", () => {
+    const asked: JsonObject[] = ["a", "b", ["a"], ["b"], [1], [2], [[1, 2]], [[1, 3]]].flatMap((one: Json) => [
+      { prompt: one },
+      { input: [one, "c"] },
+    ])
+    // A text alone is the same as one in a list of one.
+    expect(new Set(asked.map((body) => keyOf(body))).size).toBe(asked.length - 2)
   })
 
   test("long reminders before what is said, and many of them, do not make all conversations one", () => {
