@@ -48,6 +48,16 @@ const understood: readonly (readonly [fact: string, fields: JsonObject, prompt: 
     userSays({ type: "image", source: { kind: "data", mediaType: "image/png", base64: "AAAA" }, detail: "low" }),
   ],
   [
+    "an image by its data, in capitals",
+    user({ type: "input_image", image_url: "DATA:image/png;BASE64,AAAA" }),
+    userSays({ type: "image", source: { kind: "data", mediaType: "image/png", base64: "AAAA" } }),
+  ],
+  [
+    "an image by an address with all that data has",
+    user({ type: "input_image", image_url: "https://e.com/a;base64,AAAA" }),
+    userSays({ type: "image", source: { kind: "url", url: "https://e.com/a;base64,AAAA" } }),
+  ],
+  [
     "an image by its address",
     user({ type: "input_image", image_url: "https://example.com/a.png" }),
     userSays({ type: "image", source: { kind: "url", url: "https://example.com/a.png" }, detail: undefined }),
