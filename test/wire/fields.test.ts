@@ -387,7 +387,9 @@ describe("the header", () => {
     const tools = [{ type: "function", function: { name: "f", x_new: 1 } }]
     const twice = [...tools, ...tools]
     const written = { tools, ...Object.fromEntries(many(19).map((name) => [name, 1])), functions: [], x_last: 1 }
-    expect(droppedFieldsHeader(understood("chat", { ...written, tools: twice, ...hello.chat }).dropped)).toEndWith("...")
+    expect(droppedFieldsHeader(understood("chat", { ...written, tools: twice, ...hello.chat }).dropped)).toEndWith(
+      "...",
+    )
     const { x_last: _, ...most } = written
     const told = droppedFieldsHeader(understood("chat", { ...most, tools: twice, ...hello.chat }).dropped)
     expect(told).toBe(["tools.function.x_new", ...many(19)].join(", "))

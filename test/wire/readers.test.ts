@@ -21,12 +21,16 @@ const usable: [Format, unknown][] = [
   ["chat", delta({ tool_calls: [{ index: 0, function: { name: "f", arguments: "" } }] })],
   ["chat", delta({ tool_calls: [{ index: 0, function: { arguments: "{" } }] })],
   ["chat", { choices: [{ delta: {} }, { delta: { content: "second" } }] }],
+  ["chat", delta({ tool_calls: [{ index: 0, custom: { name: "p", input: "" } }] })],
+  ["chat", delta({ tool_calls: [{ index: 0, custom: { input: "+a" } }] })],
   ["messages", blockDelta({ type: "text_delta", text: "a" })],
   ["messages", blockDelta({ type: "thinking_delta", thinking: "a" })],
   ["messages", blockDelta({ type: "input_json_delta", partial_json: "{" })],
   ["messages", blockDelta({ type: "not_known_yet_delta", foo: "a" })],
   ["messages", block({ type: "tool_use", id: "t", name: "f", input: {} })],
   ["messages", block({ type: "text", text: "a" })],
+  ["messages", block({ type: "web_search_tool_result", content: [{ type: "web_search_result" }] })],
+  ["messages", block({ type: "web_search_tool_result", content: { type: "web_search_tool_result_error" } })],
   ["responses", { type: "response.output_text.delta", delta: "a" }],
   ["responses", { type: "response.reasoning_summary_text.delta", delta: "a" }],
   ["responses", { type: "response.refusal.delta", delta: "a" }],
@@ -261,4 +265,35 @@ test("a responses stream knows its identity and the number of its next event", (
 
 test("a tool's own error is not the stream's", () => {
   expect(kindOf("responses", { type: "response.mcp_call.failed", error: { message: "x" } })).toBe("preamble")
+})
+
+const failures: [Format, unknown, string][] = [
+  ["chat", { error: { code: 429 } }, ""],
+  ["chat", { object: "error", message: "slow", code: 429 }, ""],
+  ["chat", { message: "slow", code: 429 }, "error"],
+  ["messages", { type: "error", error: { type: "rate_limit_error" } }, "error"],
+  ["messages", { error: { type: "rate_limit_error" } }, "message_delta"],
+  ["messages", { type: "error", message: "slow", code: 429 }, ""],
+  ["responses", { type: "error", code: "rate_limit_exceeded" }, ""],
+  ["responses", { error: { code: "rate_limit_exceeded" } }, ""],
+  ["responses", { type: "response.failed", response: { error: { code: "rate_limit_exceeded" } } }, ""],
+]
+test.each(failures)("in %s, %j of event %p is a failure that the backend tells", (format, data, event) => {
+  const step = readers[format](view).read(sse(data, event))
+  expect(step).toMatchObject({ kind: "failure", failure: { code: "upstream.rate_limited" } })
+})
+
+test("the searches of a responses stream are those of its last event, and of a stream without it those that began, up to a hundred", () => {
+  const search = (index: number) => ({
+    ...item({ type: "web_search_call", status: "in_progress" }),
+    output_index: index,
+  })
+  const done = (type: string) => ({ type: "web_search_call", status: "completed", action: { type } })
+  const begun = readers.responses(view)
+  for (let index = 0; index < 150; index++) begun.read(sse(search(index)))
+  expect(begun.searches()).toBe(100)
+  const ended = readers.responses(view)
+  const output = [done("search"), done("open_page"), done("search"), { type: "message", content: [] }]
+  ended.read(sse({ type: "response.completed", response: { output } }))
+  expect(ended.searches()).toBe(2)
 })

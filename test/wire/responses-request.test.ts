@@ -81,6 +81,16 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
     give({ type: "additional_tools", role: "developer", tools: [{ type: "mcp" }] }),
     FEATURE,
   ],
+  [
+    "a hosted tool in a namespace",
+    tools({ type: "namespace", name: "n", tools: [{ type: "mcp", server_label: "s" }] }),
+    FEATURE,
+  ],
+  [
+    "tools in the midst of the input that are no tools",
+    give({ type: "additional_tools", role: "developer", tools: ["mcp"] }),
+    SHAPE,
+  ],
   ["a choice of search in stored files", choosing({ type: "file_search" }), FEATURE],
   ["a choice of a server's tool", choosing({ type: "mcp", server_label: "s", name: "f" }), FEATURE],
   ["a choice of image generation without tools", ask({ tool_choice: { type: "image_generation" } }), FEATURE],

@@ -55,6 +55,24 @@ test("no report is broken by a line end in a message", () => {
 })
 
 describe("a failed responses stream", () => {
+  test("has all that the type of OpenAI's package does not leave open", () => {
+    const required = {
+      error: expect.anything(),
+      incomplete_details: null,
+      instructions: null,
+      metadata: {},
+      object: "response",
+      output: [],
+      parallel_tool_calls: true,
+      temperature: null,
+      tool_choice: "auto",
+      tools: [],
+      top_p: null,
+    }
+    const [, failed] = data(responses(down, context))
+    expect(failed).toMatchObject({ response: required })
+    expect(failedReply(down, context)).toMatchObject(required)
+  })
   test("that had not begun begins first", () => {
     const [created, failed] = data(responses(down, { ...context, nowMs: 5_999 }))
     expect(created).toMatchObject({

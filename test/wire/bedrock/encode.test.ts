@@ -112,11 +112,9 @@ describe("turns", () => {
     const redacted = { type: "thinking", text: "", seal: { by: "messages-redacted", data: "cmVk" } } as const
     const unsealed = { type: "thinking", text: "Hm.", seal: undefined } as const
     const arn = { model: "arn:aws:bedrock:us-east-1:1:application-inference-profile/a" }
-    expect(encoded({ turns: [hello, assistant(redacted, unsealed, text("Hi")), hello] }, arn)["messages"]).toMatchObject([
-      {},
-      { content: [{ reasoningContent: { redactedContent: "cmVk" } }, { text: "Hi" }] },
-      {},
-    ])
+    expect(
+      encoded({ turns: [hello, assistant(redacted, unsealed, text("Hi")), hello] }, arn)["messages"],
+    ).toMatchObject([{}, { content: [{ reasoningContent: { redactedContent: "cmVk" } }, { text: "Hi" }] }, {}])
   })
 
   test("an id of a call that is too long is written alike in call and result", () => {
@@ -294,10 +292,7 @@ describe("what models are told beside that", () => {
       {},
       {},
       {
-        content: [
-          { toolResult: { toolUseId: "a", content: [{ text: "Rain" }] } },
-          { cachePoint: { type: "default" } },
-        ],
+        content: [{ toolResult: { toolUseId: "a", content: [{ text: "Rain" }] } }, { cachePoint: { type: "default" } }],
       },
     ])
   })

@@ -1,7 +1,13 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
-import { estimateInput, estimateInputTokens, imageTokens, LARGEST_IMAGE_TOKENS, sentDocument } from "../../../src/wire/estimate.ts"
+import {
+  estimateInput,
+  estimateInputTokens,
+  imageTokens,
+  LARGEST_IMAGE_TOKENS,
+  sentDocument,
+} from "../../../src/wire/estimate.ts"
 import { textTokens } from "../../../src/wire/tokens.ts"
 
 const be = (value: number, bytes: number): number[] =>
@@ -181,7 +187,8 @@ describe("in a prompt, data is priced by size and not as text:", () => {
   ]
   for (const [kind, part, tokens] of parts) test(kind, () => expect(count([part]) - count([])).toBe(tokens))
   test("what images and files may come to beyond that is told with them, and nothing is where there are none", () => {
-    const sent = (...content: Json[]) => estimateInput({ messages: [{ role: "user", content }], tools: [], schemas: [] })
+    const sent = (...content: Json[]) =>
+      estimateInput({ messages: [{ role: "user", content }], tools: [], schemas: [] })
     const low = { type: "image_url", image_url: { url: "https://example.com/a", detail: "low" } }
     const file = { type: "document", source: pdf }
     const known = [{ ...bySize(1), pdf: pdf.data }]

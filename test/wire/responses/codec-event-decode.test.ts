@@ -142,6 +142,37 @@ describe("compatible backends:", () => {
   test("an answer that is only told at its end", () =>
     expect(added(play(completed({ output: [message("Hi")] }))).parts).toEqual([{ type: "text", text: "Hi" }]))
 
+  const custom = {
+    type: "response.output_item.added",
+    output_index: 0,
+    item: { type: "custom_tool_call", call_id: "c0", name: "p", input: "" },
+  }
+  const pieces: readonly (readonly [begun: readonly JsonObject[], piece: JsonObject, told: object])[] = [
+    [[], { type: "response.output_text.delta", delta: "a" }, { type: "text-delta", text: "a" }],
+    [[], { type: "response.refusal.delta", delta: "a" }, { type: "refusal-delta", text: "a" }],
+    [[], { type: "response.reasoning_summary_text.delta", delta: "a" }, { type: "thinking-delta", text: "a" }],
+    [[call(0)], piece(0, "{"), { type: "tool-call-delta", index: 0, arguments: "{" }],
+    [
+      [custom],
+      { type: "response.custom_tool_call_input.delta", delta: "+" },
+      { type: "tool-call-delta", index: 0, arguments: "+" },
+    ],
+    [
+      [call(0)],
+      { type: "response.function_call_arguments.done", arguments: "{}" },
+      { type: "tool-call-delta", index: 0, arguments: "{}" },
+    ],
+    [
+      [custom],
+      { type: "response.custom_tool_call_input.done", input: "+a" },
+      { type: "tool-call-delta", index: 0, arguments: "+a" },
+    ],
+  ]
+  test.each(pieces)("what comes is told at once, after %j: %j", (begun, said, told) => {
+    const where = { output_index: 0, content_index: 0, summary_index: 0 }
+    expect(play(...begun, { ...where, ...said })).toContainEqual(told as ModelEvent)
+  })
+
   test("what is done is not said twice", () =>
     expect(
       parts(
