@@ -13,6 +13,7 @@ import type { SimulatedFormat } from "../../src/simulator/format.ts"
 import { GatheredStream } from "../../src/wire/backend-stream.ts"
 import { converseFormat } from "../../src/wire/bedrock/converse.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
+import { completionsFormat } from "../../src/wire/completions.ts"
 import type { BackendSide } from "../../src/wire/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
@@ -204,6 +205,47 @@ const token = (name: string) => ({ token: name, logprob: -1, bytes: null, top_lo
 const detail = (text: string) => ({ type: "reasoning.text", index: 0, text, format: "v1", signature: null })
 const thinking = (text: string) => ({ type: "thinking", thinking: [{ type: "text", text }] })
 const piece = (fields: JsonObject) => delta({ tool_calls: [fields] })
+
+test("answers that come mixed stand in their order, and one without a number is the first", () => {
+  const said = (index: number | undefined, text: string) => ({ choices: [{ index, delta: { content: text }, text }] })
+  const events = chunks(said(2, "c"), said(1, "b"), said(undefined, "a"), said(2, "c"))
+  const texts = (format: BackendSide) =>
+    (gathered(format, events)["choices"] as JsonObject[]).map(({ index, message, text }) => [
+      index,
+      isObject(message) ? message["content"] : text,
+    ])
+  const expected = [
+    [0, "a"],
+    [1, "b"],
+    [2, "cc"],
+  ]
+  expect(texts(chatFormat.backend)).toEqual(expected)
+  expect(texts(completionsFormat.backend)).toEqual(expected)
+})
+
+test("likelihoods of a completion's tokens are one list each, and its end and counts are the last that came", () => {
+  const logprobs = (token: string) => ({ tokens: [token], token_logprobs: [-1], top_logprobs: null, text_offset: [0] })
+  const piece = (text: string, more: JsonObject) => ({ id: "c", model: "m", choices: [{ index: 0, text, ...more }] })
+  const usage = { prompt_tokens: 3, completion_tokens: 2 }
+  const events = chunks(
+    piece("a", { logprobs: logprobs("a"), finish_reason: null }),
+    piece("b", { logprobs: logprobs("b"), finish_reason: "stop" }),
+    { id: "c", obfuscation: "xyz", choices: [], usage },
+  )
+  expect(gathered(completionsFormat.backend, events)).toEqual({
+    id: "c",
+    model: "m",
+    usage,
+    choices: [
+      {
+        index: 0,
+        text: "ab",
+        finish_reason: "stop",
+        logprobs: { tokens: ["a", "b"], token_logprobs: [-1, -1], top_logprobs: null, text_offset: [0, 0] },
+      },
+    ],
+  })
+})
 
 describe("of a chat stream is kept", () => {
   test("likelihoods of tokens, one after the other", () => {

@@ -283,6 +283,13 @@ test.each(failures)("in %s, %j of event %p is a failure that the backend tells",
   expect(step).toMatchObject({ kind: "failure", failure: { code: "upstream.rate_limited" } })
 })
 
+test("a response that was cancelled is a failure of the backend", () => {
+  expect(readers.responses(view).read(sse({ type: "response.cancelled", response: {} }))).toMatchObject({
+    kind: "failure",
+    failure: { code: "dependency.upstream_unavailable" },
+  })
+})
+
 test("the searches of a responses stream are those of its last event, and of a stream without it those that began, up to a hundred", () => {
   const search = (index: number) => ({
     ...item({ type: "web_search_call", status: "in_progress" }),

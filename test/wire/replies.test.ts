@@ -102,9 +102,15 @@ describe("an answer that can be given", () => {
     const nothing = { prompt_tokens: 0, completion_tokens: 0, input_tokens: 0, output_tokens: 0 }
     expect(chat({ choices, usage: nothing }, view)).toMatchObject({ tokens: undefined })
     expect(messages({ content, usage: nothing }, view)).toMatchObject({ tokens: undefined })
+    const output = [
+      { type: "reasoning", summary: [] },
+      { type: "message", content: [{ type: "output_text", text: "a" }] },
+    ]
+    expect(responses({ output, usage: nothing }, view)).toMatchObject({ tokens: undefined })
     const empty = { input: 0, cacheRead: 0, cacheWrite: 0, output: 0 }
     expect(chat({ choices: choices.slice(0, 1), usage: nothing }, view)).toMatchObject({ tokens: empty })
     expect(messages({ content: content.slice(0, 1), usage: nothing }, view)).toMatchObject({ tokens: empty })
+    expect(responses({ output: output.slice(0, 1), usage: nothing }, view)).toMatchObject({ tokens: empty })
   })
   test("tells the searches that a messages backend ran, whole and streamed: as it counts them, or as it began them", () => {
     const search = { type: "server_tool_use", id: "s", name: "web_search", input: {} }
