@@ -141,14 +141,16 @@ const understood: readonly (readonly [fact: string, body: JsonObject, says: Part
       { tools: [{ type: "function", function: { name: "weather", strict: true } }] },
       { tools: [{ ...weatherTool, strict: true }] },
     ],
-    ...(["auto", "none"] as const).map(
-      (kind) =>
-        [
-          `a function choice of ${kind}`,
-          { functions: [{ name: "weather" }], function_call: kind },
-          { tools: [weatherTool], toolChoice: { kind }, parallelTools: false },
-        ] as const,
-    ),
+    [
+      "a function choice of auto",
+      { functions: [{ name: "weather" }], function_call: "auto" },
+      { tools: [weatherTool], toolChoice: { kind: "auto" }, parallelTools: false },
+    ],
+    [
+      "a function choice of none",
+      { functions: [{ name: "weather" }], function_call: "none" },
+      { tools: [weatherTool], toolChoice: { kind: "none" }, parallelTools: false },
+    ],
     [
       "an image of data is data, and another is its address",
       say({
