@@ -8,6 +8,7 @@ import * as chat from "../../src/wire/chat/format.ts"
 import { type Allowance, droppedFieldsHeader, withNames } from "../../src/wire/fields.ts"
 import * as messages from "../../src/wire/messages/format.ts"
 import * as responses from "../../src/wire/responses/format.ts"
+import { requestedBetas } from "../../src/wire/shared/betas.ts"
 import { knownBodies, knownPlaces, neededBetas, withField } from "./known-bodies.ts"
 
 const codecs = { chat, messages, responses } as const
@@ -358,6 +359,14 @@ describe("a field of a beta", () => {
     const betas = neededBetas.filter((one) => one !== beta)
     expect(understood("messages", knownBodies.messages, { betas }).dropped.names).toEqual([...names])
   })
+})
+
+test("flags of betas are told apart, each once and in their order: those that travel, and all others", () => {
+  const [one, other] = ["context-management-2025-06-27", "task-budgets-2026-03-13"] as const
+  const asked = `${one}, x-1,, ${other} ,x-1,${one}`
+  expect(requestedBetas(asked)).toEqual({ listed: [one, other], others: ["x-1"] })
+  expect(requestedBetas(asked, (beta) => beta !== one)).toEqual({ listed: [other], others: [one, "x-1"] })
+  expect([requestedBetas(null), requestedBetas("")]).toEqual(Array(2).fill({ listed: [], others: [] }))
 })
 
 const header = (...names: string[]) =>

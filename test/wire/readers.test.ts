@@ -283,6 +283,37 @@ test.each(failures)("in %s, %j of event %p is a failure that the backend tells",
   expect(step).toMatchObject({ kind: "failure", failure: { code: "upstream.rate_limited" } })
 })
 
+describe("a chat stream", () => {
+  const usage = { prompt_tokens: 5, completion_tokens: 2 }
+  const read = (includeUsage: boolean, ...all: unknown[]) => {
+    const reader = readers.chat({ ...view, includeUsage })
+    return all.map((data) => reader.read(sse(data)))
+  }
+  test("says nothing of a chunk that only counts, where the client did not ask", () => {
+    for (const counted of [{ choices: [], usage }, { usage }])
+      expect(read(false, counted)).toEqual([{ kind: "preamble", bytes: "" }])
+    expect(read(true, { choices: [], usage })).toMatchObject([{ bytes: expect.stringContaining('"usage"') }])
+  })
+  test("that ends without ever having had a choice is a failure", () => {
+    expect(kinds(read(false, "[DONE]"))).toBe("F")
+    expect(kinds(read(false, { choices: [], usage }, "[DONE]"))).toBe("pF")
+    expect(kinds(read(false, delta({}), "[DONE]"))).toBe("pT")
+  })
+})
+
+test("a message_delta whose counts are changed keeps all else that it says", () => {
+  const reader = readers.messages(view)
+  reader.read(sse({ type: "message_start", message: { model: "m", usage: { input_tokens: 5, output_tokens: 1 } } }))
+  const end = {
+    type: "message_delta",
+    delta: { stop_reason: "end_turn" },
+    usage: { input_tokens: 0, output_tokens: 9 },
+  }
+  const step = reader.read(sse(end))
+  const data = step.kind === "failure" ? "" : step.bytes.replace(/^event: message_delta\ndata: /, "")
+  expect(JSON.parse(data)).toEqual({ ...end, usage: { output_tokens: 9 } })
+})
+
 test("a response that was cancelled is a failure of the backend", () => {
   expect(readers.responses(view).read(sse({ type: "response.cancelled", response: {} }))).toMatchObject({
     kind: "failure",
