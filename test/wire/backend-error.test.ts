@@ -290,8 +290,9 @@ test.each(inStream)("an error inside a stream: %j", (body, code) => {
   expect(classifyErrorObject(body).code).toBe(code)
 })
 
+const alertOf = (error: Json) => classifyErrorObject({ error }).detail.alert
+
 test("an error inside a stream that is the operator's to mend raises an alert, and no other does", () => {
-  const alertOf = (error: Json) => classifyErrorObject({ error }).detail.alert
   for (const type of ["authentication_error", "permission_error", "billing_error", "not_found_error"])
     expect({ type, alert: alertOf({ type, message: "x" }) }).toEqual({ type, alert: true })
   expect(alertOf({ code: "insufficient_quota", message: "x" })).toBe(true)

@@ -106,10 +106,10 @@ describe("the count of values before parsing", () => {
 /** A body whose `input` has so many of these; its two outer values come on top. */
 const listed = (item: string, count: number) => `{"input":[${`${item},`.repeat(count - 1)}${item}]}`
 
-describe("token ids in lists", () => {
-  const isTaken = (body: string, takesTokenIds?: boolean) =>
-    !(parseBody(bytes(body), undefined, takesTokenIds) instanceof Failure)
+const isTaken = (body: string, takesTokenIds?: boolean) =>
+  !(parseBody(bytes(body), undefined, takesTokenIds) instanceof Failure)
 
+describe("token ids in lists", () => {
   test("are taken beside as many values as any body may have, up to half a million", () => {
     const most = MAX_VALUES + 500_000 - 2
     expect(isTaken(listed("7", most), true)).toBe(true)

@@ -39,6 +39,8 @@ const responses: BackendModel = { format: "responses", model: "v" }
 const invoke: BackendModel = { format: "bedrock", model: "anthropic.claude-opus-4-8" }
 const converse: BackendModel = { format: "bedrock", model: "meta.llama" }
 
+const leastOf = (endpoint: Endpoint, ...backends: BackendModel[]) => minAnswerTokens(endpoint, backends)
+
 describe("the smallest answer that a backend accepts", () => {
   test.each<[Translated, BackendModel, number]>([
     ["chat", responses, 16],
@@ -54,19 +56,22 @@ describe("the smallest answer that a backend accepts", () => {
     expect(minAnswerTokens(client, [backend])).toBe(least)
   })
   test("is the largest of a pool", () => {
-    const of = (endpoint: Endpoint, ...backends: BackendModel[]) => minAnswerTokens(endpoint, backends)
-    expect([of("chat", chat, responses), of("chat", responses, chat), of("chat", chat, vendor), of("chat")]).toEqual([
-      16, 16, 1, 1,
-    ])
+    expect([
+      leastOf("chat", chat, responses),
+      leastOf("chat", responses, chat),
+      leastOf("chat", chat, vendor),
+      leastOf("chat"),
+    ]).toEqual([16, 16, 1, 1])
   })
 })
 
+const passedThrough = (client: Translated) =>
+  [chat, vendor, responses, invoke, converse].map((backend) => isPassedThrough(client, backend))
+
 test("a request passes through where the backend speaks its format and can refuse nothing", () => {
-  const through = (client: Translated) =>
-    [chat, vendor, responses, invoke, converse].map((backend) => isPassedThrough(client, backend))
-  expect(through("chat")).toEqual([true, false, false, false, false])
-  expect(through("messages")).toEqual([false, true, false, false, false])
-  expect(through("responses")).toEqual([false, false, true, false, false])
+  expect(passedThrough("chat")).toEqual([true, false, false, false, false])
+  expect(passedThrough("messages")).toEqual([false, true, false, false, false])
+  expect(passedThrough("responses")).toEqual([false, false, true, false, false])
 })
 
 describe("a request", () => {
@@ -140,15 +145,16 @@ describe("an answer", () => {
   })
 })
 
+const distant = (backend: BackendModel, prompt: Prompt | undefined, stream = true) => {
+  const terms: EncodingOptions[] = []
+  const found = remoteExchange(request("messages", { stream }), backend, prompt, (asked) => {
+    terms.push(asked)
+    return Promise.resolve(new Failure("internal.error"))
+  })
+  return { found, terms }
+}
+
 describe("a request that another thread encodes", () => {
-  const distant = (backend: BackendModel, prompt: Prompt | undefined, stream = true) => {
-    const terms: EncodingOptions[] = []
-    const found = remoteExchange(request("messages", { stream }), backend, prompt, (asked) => {
-      terms.push(asked)
-      return Promise.resolve(new Failure("internal.error"))
-    })
-    return { found, terms }
-  }
   test("is encoded with its limit, its betas, and what it goes on from", async () => {
     const { found, terms } = distant(vendor, undefined)
     const said = { role: "assistant", content: "Hello" }

@@ -363,10 +363,11 @@ describe("a field of a beta", () => {
 
 test("flags of betas are told apart, each once and in their order: those that travel, and all others", () => {
   const [one, other] = ["context-management-2025-06-27", "task-budgets-2026-03-13"] as const
+  const nothing = { listed: [], others: [] }
   const asked = `${one}, x-1,, ${other} ,x-1,${one}`
   expect(requestedBetas(asked)).toEqual({ listed: [one, other], others: ["x-1"] })
   expect(requestedBetas(asked, (beta) => beta !== one)).toEqual({ listed: [other], others: [one, "x-1"] })
-  expect([requestedBetas(null), requestedBetas("")]).toEqual(Array(2).fill({ listed: [], others: [] }))
+  expect([requestedBetas(null), requestedBetas("")]).toEqual([nothing, nothing])
 })
 
 const header = (...names: string[]) =>
@@ -374,6 +375,8 @@ const header = (...names: string[]) =>
     understood("chat", { ...hello.chat, ...Object.fromEntries(names.map((name) => [name, 1])) }).dropped,
   )
 const many = (count: number) => Array.from({ length: count }, (_, place) => `x_${place}`)
+
+const withOthers = (names: string[], more: boolean, others: string[]) => withNames({ names, more }, others)
 
 describe("the header", () => {
   test("is not there where nothing was left out", () => expect(header()).toBeUndefined())
@@ -404,10 +407,9 @@ describe("the header", () => {
     expect(told).toBe(["tools.function.x_new", ...many(19)].join(", "))
   })
   test("has the names of what was left out first, and then what has no words in the backend's format", () => {
-    const told = (names: string[], more: boolean, others: string[]) => withNames({ names, more }, others)
-    expect(told(["a"], false, ["b", "a"])).toEqual({ names: ["a", "b"], more: false })
-    expect(told(["a"], true, ["b"])).toEqual({ names: ["a", "b"], more: true })
-    expect(told(many(20), false, ["b"])).toEqual({ names: many(20), more: true })
-    expect(told(["a"], true, [])).toEqual({ names: ["a"], more: true })
+    expect(withOthers(["a"], false, ["b", "a"])).toEqual({ names: ["a", "b"], more: false })
+    expect(withOthers(["a"], true, ["b"])).toEqual({ names: ["a", "b"], more: true })
+    expect(withOthers(many(20), false, ["b"])).toEqual({ names: many(20), more: true })
+    expect(withOthers(["a"], true, [])).toEqual({ names: ["a"], more: true })
   })
 })

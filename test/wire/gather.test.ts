@@ -206,9 +206,10 @@ const detail = (text: string) => ({ type: "reasoning.text", index: 0, text, form
 const thinking = (text: string) => ({ type: "thinking", thinking: [{ type: "text", text }] })
 const piece = (fields: JsonObject) => delta({ tool_calls: [fields] })
 
+const saidAt = (index: number | undefined, text: string) => ({ choices: [{ index, delta: { content: text }, text }] })
+
 test("answers that come mixed stand in their order, and one without a number is the first", () => {
-  const said = (index: number | undefined, text: string) => ({ choices: [{ index, delta: { content: text }, text }] })
-  const events = chunks(said(2, "c"), said(1, "b"), said(undefined, "a"), said(2, "c"))
+  const events = chunks(saidAt(2, "c"), saidAt(1, "b"), saidAt(undefined, "a"), saidAt(2, "c"))
   const texts = (format: BackendSide) =>
     (gathered(format, events)["choices"] as JsonObject[]).map(({ index, message, text }) => [
       index,
@@ -223,13 +224,19 @@ test("answers that come mixed stand in their order, and one without a number is 
   expect(texts(completionsFormat.backend)).toEqual(expected)
 })
 
+const completionPiece = (text: string, more: JsonObject) => ({
+  id: "c",
+  model: "m",
+  choices: [{ index: 0, text, ...more }],
+})
+
+const likelihoods = (token: string) => ({ tokens: [token], token_logprobs: [-1], top_logprobs: null, text_offset: [0] })
+
 test("likelihoods of a completion's tokens are one list each, and its end and counts are the last that came", () => {
-  const logprobs = (token: string) => ({ tokens: [token], token_logprobs: [-1], top_logprobs: null, text_offset: [0] })
-  const piece = (text: string, more: JsonObject) => ({ id: "c", model: "m", choices: [{ index: 0, text, ...more }] })
   const usage = { prompt_tokens: 3, completion_tokens: 2 }
   const events = chunks(
-    piece("a", { logprobs: logprobs("a"), finish_reason: null }),
-    piece("b", { logprobs: logprobs("b"), finish_reason: "stop" }),
+    completionPiece("a", { logprobs: likelihoods("a"), finish_reason: null }),
+    completionPiece("b", { logprobs: likelihoods("b"), finish_reason: "stop" }),
     { id: "c", obfuscation: "xyz", choices: [], usage },
   )
   expect(gathered(completionsFormat.backend, events)).toEqual({

@@ -283,21 +283,22 @@ test.each(failures)("in %s, %j of event %p is a failure that the backend tells",
   expect(step).toMatchObject({ kind: "failure", failure: { code: "upstream.rate_limited" } })
 })
 
+const readChat = (includeUsage: boolean, ...all: unknown[]) => {
+  const reader = readers.chat({ ...view, includeUsage })
+  return all.map((data) => reader.read(sse(data)))
+}
+
 describe("a chat stream", () => {
   const usage = { prompt_tokens: 5, completion_tokens: 2 }
-  const read = (includeUsage: boolean, ...all: unknown[]) => {
-    const reader = readers.chat({ ...view, includeUsage })
-    return all.map((data) => reader.read(sse(data)))
-  }
   test("says nothing of a chunk that only counts, where the client did not ask", () => {
     for (const counted of [{ choices: [], usage }, { usage }])
-      expect(read(false, counted)).toEqual([{ kind: "preamble", bytes: "" }])
-    expect(read(true, { choices: [], usage })).toMatchObject([{ bytes: expect.stringContaining('"usage"') }])
+      expect(readChat(false, counted)).toEqual([{ kind: "preamble", bytes: "" }])
+    expect(readChat(true, { choices: [], usage })).toMatchObject([{ bytes: expect.stringContaining('"usage"') }])
   })
   test("that ends without ever having had a choice is a failure", () => {
-    expect(kinds(read(false, "[DONE]"))).toBe("F")
-    expect(kinds(read(false, { choices: [], usage }, "[DONE]"))).toBe("pF")
-    expect(kinds(read(false, delta({}), "[DONE]"))).toBe("pT")
+    expect(kinds(readChat(false, "[DONE]"))).toBe("F")
+    expect(kinds(readChat(false, { choices: [], usage }, "[DONE]"))).toBe("pF")
+    expect(kinds(readChat(false, delta({}), "[DONE]"))).toBe("pT")
   })
 })
 
@@ -321,17 +322,19 @@ test("a response that was cancelled is a failure of the backend", () => {
   })
 })
 
+const searchDone = (type: string) => ({ type: "web_search_call", status: "completed", action: { type } })
+
+const searchBegun = (index: number) => ({
+  ...item({ type: "web_search_call", status: "in_progress" }),
+  output_index: index,
+})
+
 test("the searches of a responses stream are those of its last event, and of a stream without it those that began, up to a hundred", () => {
-  const search = (index: number) => ({
-    ...item({ type: "web_search_call", status: "in_progress" }),
-    output_index: index,
-  })
-  const done = (type: string) => ({ type: "web_search_call", status: "completed", action: { type } })
   const begun = readers.responses(view)
-  for (let index = 0; index < 150; index++) begun.read(sse(search(index)))
+  for (let index = 0; index < 150; index++) begun.read(sse(searchBegun(index)))
   expect(begun.searches()).toBe(100)
   const ended = readers.responses(view)
-  const output = [done("search"), done("open_page"), done("search"), { type: "message", content: [] }]
+  const output = [searchDone("search"), searchDone("open_page"), searchDone("search"), { type: "message", content: [] }]
   ended.read(sse({ type: "response.completed", response: { output } }))
   expect(ended.searches()).toBe(2)
 })

@@ -34,17 +34,18 @@ describe("reasoning is output", () => {
   })
 })
 
+const countedChat = (completion: Json, reasoning: Json, total: Json) =>
+  chat({
+    prompt_tokens: 10,
+    completion_tokens: completion,
+    total_tokens: total,
+    completion_tokens_details: { reasoning_tokens: reasoning },
+  })
+
 describe("reasoning that no total can be right about", () => {
-  const counted = (completion: Json, reasoning: Json, total: Json) =>
-    chat({
-      prompt_tokens: 10,
-      completion_tokens: completion,
-      total_tokens: total,
-      completion_tokens_details: { reasoning_tokens: reasoning },
-    })
-  test("takes nothing away from the output", () => expect(counted(5, -2, 13)?.output).toBe(5))
-  test("stands for no output that is missing", () => expect(counted(null, 3, 13)).toBeUndefined())
-  test("is one token as well as many", () => expect(counted(5, 1, 16)?.output).toBe(6))
+  test("takes nothing away from the output", () => expect(countedChat(5, -2, 13)?.output).toBe(5))
+  test("stands for no output that is missing", () => expect(countedChat(null, 3, 13)).toBeUndefined())
+  test("is one token as well as many", () => expect(countedChat(5, 1, 16)?.output).toBe(6))
 })
 
 test("cache details that are missing or null are 0", () => {

@@ -198,6 +198,9 @@ describe("the reader of a ConverseStream", () => {
   })
 })
 
+const decodedTurn = (parts: JsonObject[]) =>
+  must(converseFormat.backend.decodeReply({ body: { ...body(parts), stopReason: "end_turn" } }, emptyPrompt))
+
 describe("a whole Converse answer", () => {
   test("is read with all its parts", () => {
     const content = [
@@ -249,14 +252,12 @@ describe("a whole Converse answer", () => {
       { text: "Let me look." },
       { toolUse: { toolUseId: "a", name: "weather", input: {} } },
     ]
-    const read = (parts: JsonObject[]) =>
-      must(converseFormat.backend.decodeReply({ body: { ...body(parts), stopReason: "end_turn" } }, emptyPrompt))
-    expect(read(content)).toMatchObject({ finish: "tool-calls" })
-    expect(read(content).parts.slice(0, 2)).toEqual([
+    expect(decodedTurn(content)).toMatchObject({ finish: "tool-calls" })
+    expect(decodedTurn(content).parts.slice(0, 2)).toEqual([
       { type: "thinking", text: "Hm.", seal: undefined },
       { type: "text", text: "Let me look." },
     ])
-    expect(read(content.slice(0, 3))).toMatchObject({ finish: "stop" })
+    expect(decodedTurn(content.slice(0, 3))).toMatchObject({ finish: "stop" })
   })
 
   test.each([

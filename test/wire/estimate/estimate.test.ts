@@ -104,6 +104,8 @@ describe("a text that was estimated before", () => {
   })
 })
 
+const many = (one: Json): Json[] => Array.from({ length: 101 }, () => one)
+
 describe("a prompt's estimate", () => {
   test("is the same whoever sends it, and however often", () => {
     const texts = Object.values(samples).map((sample) => sample.text.repeat(3))
@@ -152,10 +154,10 @@ describe("a prompt's estimate", () => {
   test("counts what stands around each message and each tool, and around a text of its own once", () => {
     const hi = { role: "user", content: "Hi" }
     const tool = { name: "f", input_schema: { type: "object" } }
-    const perMessage = (prompt(Array<Json>(101).fill(hi)) - prompt([hi])) / 100
+    const perMessage = (prompt(many(hi)) - prompt([hi])) / 100
     expect(perMessage).toBeGreaterThanOrEqual(4)
     expect(perMessage).toBeLessThan(4 + textTokens("Hi") + 1)
-    const perTool = (prompt([], Array<Json>(101).fill(tool)) - prompt([], [tool])) / 100
+    const perTool = (prompt([], many(tool)) - prompt([], [tool])) / 100
     expect(perTool).toBeGreaterThan(8 + textTokens("f") + textTokens("type") + textTokens("object"))
     expect(perTool).toBeLessThan(20)
     expect(prompt(text)).toBeLessThan(textTokens(text) + 15)

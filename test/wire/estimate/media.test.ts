@@ -68,6 +68,16 @@ const headers: Readonly<Record<string, Header>> = {
   ],
 }
 
+const jpegSegment = (marker: number, width: number, height: number) => [
+  0xff,
+  marker,
+  ...be(17, 2),
+  8,
+  ...be(height, 2),
+  ...be(width, 2),
+  ...Array<number>(10).fill(0),
+]
+
 describe("an image", () => {
   for (const [kind, header] of Object.entries(headers)) {
     test(`in ${kind} counts its patches of 28 pixels`, () => {
@@ -96,17 +106,8 @@ describe("an image", () => {
       expect(imageTokens(base64(png(width, height)))).toBe(LARGEST_IMAGE_TOKENS)
   })
   test("in JPEG has the size of its frame, and not what stands in a table before it", () => {
-    const segment = (marker: number, width: number, height: number) => [
-      0xff,
-      marker,
-      ...be(17, 2),
-      8,
-      ...be(height, 2),
-      ...be(width, 2),
-      ...Array<number>(10).fill(0),
-    ]
     const read = Array.from({ length: 18 }, (_, at) => 0xbf + at).filter((marker) => {
-      const file = [0xff, 0xd8, ...segment(marker, 28, 28), ...segment(0xc0, 280, 280)]
+      const file = [0xff, 0xd8, ...jpegSegment(marker, 28, 28), ...jpegSegment(0xc0, 280, 280)]
       const tokens = imageTokens(base64(file))
       expect([1, 100]).toContain(tokens)
       return tokens === 1
@@ -161,6 +162,9 @@ describe("another file", () => {
     expect(sentDocument(base64(latin("PK\u0003\u0004\u0000")))).toEqual({ likely: 3000, most: Infinity, known: false }))
 })
 
+const estimated = (...content: Json[]) =>
+  estimateInput({ messages: [{ role: "user", content }], tools: [], schemas: [] })
+
 describe("in a prompt, data is priced by size and not as text:", () => {
   const data = base64([...(headers["PNG"]?.(280, 141) ?? []), ...Array(50_000).fill(7)])
   const url = `data:image/png;base64,${data}`
@@ -187,17 +191,15 @@ describe("in a prompt, data is priced by size and not as text:", () => {
   ]
   for (const [kind, part, tokens] of parts) test(kind, () => expect(count([part]) - count([])).toBe(tokens))
   test("what images and files may come to beyond that is told with them, and nothing is where there are none", () => {
-    const sent = (...content: Json[]) =>
-      estimateInput({ messages: [{ role: "user", content }], tools: [], schemas: [] })
     const low = { type: "image_url", image_url: { url: "https://example.com/a", detail: "low" } }
     const file = { type: "document", source: pdf }
     const known = [{ ...bySize(1), pdf: pdf.data }]
     const spare = LARGEST_IMAGE_TOKENS - 361
-    expect(sent({ type: "text", text: "Hi" }).media).toBeUndefined()
-    expect(sent(image).media).toEqual({ spareTokens: 0, documents: [] })
-    expect(sent(low, low).media).toEqual({ spareTokens: 2 * spare, documents: [] })
-    expect(sent(file).media).toEqual({ spareTokens: 0, documents: known })
-    expect(sent(low, file).media).toEqual({ spareTokens: spare, documents: known })
+    expect(estimated({ type: "text", text: "Hi" }).media).toBeUndefined()
+    expect(estimated(image).media).toEqual({ spareTokens: 0, documents: [] })
+    expect(estimated(low, low).media).toEqual({ spareTokens: 2 * spare, documents: [] })
+    expect(estimated(file).media).toEqual({ spareTokens: 0, documents: known })
+    expect(estimated(low, file).media).toEqual({ spareTokens: spare, documents: known })
   })
   test("a document of plain text is text", () => {
     const document = {

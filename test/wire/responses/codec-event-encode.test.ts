@@ -270,21 +270,23 @@ test("every event of thinking, in order", () => {
   ])
 })
 
+const toldOf = (event: ModelEvent) => events(sent(encodeAll([event, end], answerView())))
+
+const doneOf = (event: ModelEvent) => toldOf(event).filter(({ type }) => /\.(?:delta|done)$/.test(String(type)))
+
 test("what is done is told whole once more, and a refusal has no likelihoods", () => {
-  const told = (event: ModelEvent) => events(sent(encodeAll([event, end], answerView())))
-  const done = (event: ModelEvent) => told(event).filter(({ type }) => /\.(?:delta|done)$/.test(type))
-  expect(done({ type: "thinking-delta", text: "Hm" })).toMatchObject([
+  expect(doneOf({ type: "thinking-delta", text: "Hm" })).toMatchObject([
     { delta: "Hm", summary_index: 0 },
     { text: "Hm", summary_index: 0 },
     { part: { type: "summary_text", text: "Hm" } },
     { item: { summary: [{ type: "summary_text", text: "Hm" }] } },
   ])
-  const [delta, text, part] = done({ type: "refusal-delta", text: "No" })
+  const [delta, text, part] = doneOf({ type: "refusal-delta", text: "No" })
   expect(delta).toMatchObject({ type: "response.refusal.delta", content_index: 0, delta: "No" })
   expect(text).toMatchObject({ type: "response.refusal.done", content_index: 0, refusal: "No" })
   expect(part).toMatchObject({ part: { type: "refusal", refusal: "No" } })
   for (const event of [delta, text]) expect(event).not.toContainAnyKeys(["logprobs", "text"])
-  const [said, whole] = done(say("Hi"))
+  const [said, whole] = doneOf(say("Hi"))
   for (const event of [said, whole]) expect(event).toMatchObject({ logprobs: [] })
 })
 
