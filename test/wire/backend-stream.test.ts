@@ -77,7 +77,8 @@ const view: ClientView = { model: "catalogue/model", includeUsage: false }
 /** The same reader without its fast way. */
 function slow(format: Format, view: ClientView): RelayedStream {
   const events = formats[format](view)
-  Object.defineProperty(events, "open", { value: { texts: new Set(), ofStream: new Set() } })
+  const none: BackendStream["openPlaces"] = { texts: new Set(), ofStream: new Set() }
+  Object.defineProperty(events, "openPlaces" satisfies keyof BackendStream, { value: none })
   return new RelayedStream(events)
 }
 
