@@ -24,6 +24,9 @@ test("short prompts and missing counts teach nothing", () => {
   calibration.learn("a", 100, 1_000)
   calibration.learn("a", 10_000, 0)
   expect(calibration.factor("a")).toBe(1)
+  calibration.learn("b", 10_000, 15_000)
+  calibration.learn("b", 10_000, 0)
+  expect(calibration.factor("b")).toBe(1.5)
 })
 
 test("one odd count moves the mean of many by little", () => {

@@ -65,3 +65,31 @@ test("ten thousand accounts are remembered, those that were asked for last", () 
   expect(factors.known("first", "m").documents).toBe(9)
   expect(factors.known("second", "m").documents).toBe(1)
 })
+
+test("a call without documents waits for no database, and the next one knows what that has", async () => {
+  rows = [{ accountId: "a", model: "m", part: "texts", factor: 3, learntAt: clock.now() }]
+  expect(factors.known("a", "m").texts).toBe(1)
+  await Bun.sleep(0)
+  expect(factors.known("a", "m").texts).toBe(3)
+})
+
+test("the database is asked once in half a minute for an account, however many ask at once", async () => {
+  let reads = 0
+  store.read = async () => {
+    reads++
+    return []
+  }
+  await Promise.all([factors.read("a", "m"), factors.read("a", "other")])
+  factors.known("a", "m")
+  await factors.read("a", "m")
+  expect(reads).toBe(1)
+  clock.advance(30_000)
+  await factors.read("a", "m")
+  expect(reads).toBe(2)
+})
+
+test("what is known here is not lowered by what the database has", async () => {
+  factors.learn("a", "m", "documents", 300)
+  rows = [{ accountId: "a", model: "m", part: "documents", factor: 2, learntAt: clock.now() }]
+  expect((await factors.read("a", "m")).documents).toBe(300)
+})

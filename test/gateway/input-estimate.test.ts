@@ -1,0 +1,123 @@
+/** What a call's input is estimated at: by what was learnt, by its documents, and within the window (decisions §13.4). */
+import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import type { Model } from "../../src/catalogue/model.ts"
+import { Calibration, EstimateFactors, estimateInput, type InputEstimate } from "../../src/gateway/input-estimate.ts"
+import type { ModelRequest, SentDocument } from "../../src/language/request.ts"
+import type { PdfReader } from "../../src/pdf/reader.ts"
+import { MAX_PAGES, PAGE_TOKENS } from "../../src/wire/estimate.ts"
+
+interface Sent {
+  readonly inputTokens?: number
+  readonly documents?: readonly SentDocument[]
+  readonly spareTokens?: number
+  readonly prompts?: number
+  readonly contextWindow?: number | null
+  readonly canAfford?: boolean
+  readonly reading?: Awaited<ReturnType<PdfReader["read"]>>
+}
+
+/** Of a model that counts a fifth more than the estimator, for an account whose texts came to twice and whose documents to thrice as much. */
+async function estimated(sent: Sent): Promise<InputEstimate & { readonly read: number; readonly asked: number[] }> {
+  const { inputTokens = 1_000, documents, spareTokens = 0, prompts, contextWindow = null, canAfford = true } = sent
+  const calibration = new Calibration()
+  calibration.learn("m", 1_000, 1_200)
+  const factors = new EstimateFactors(new VirtualClock(), { read: async () => [], write: async () => {} })
+  factors.learn("a", "m", "texts", 2)
+  factors.learn("a", "m", "documents", 3)
+  let read = 0
+  const pdfs: PdfReader = {
+    async read() {
+      read++
+      return sent.reading
+    },
+  }
+  const asked: number[] = []
+  const media = documents === undefined ? undefined : { documents, spareTokens }
+  const estimate = await estimateInput(
+    {
+      request: { inputTokens, media, prompts } as unknown as ModelRequest,
+      model: { id: "m", contextWindow } as Model,
+      accountId: "a",
+      canAfford: async (tokens) => {
+        asked.push(tokens)
+        return canAfford
+      },
+    },
+    { calibration, factors, pdfs },
+  )
+  return { ...estimate, read, asked }
+}
+
+test("a text is multiplied by what is known of its model and of its account", async () => {
+  expect(await estimated({})).toMatchObject({ likely: 2_400, most: 2_400, least: 2_400, texts: 1_000, documents: 0 })
+})
+
+test("factors fill the window at the most, but an input that was counted over it stays over it", async () => {
+  expect(await estimated({ contextWindow: 2_000 })).toMatchObject({ likely: 2_000, least: 2_000, most: 2_400 })
+  expect(await estimated({ contextWindow: 1_000 })).toMatchObject({ likely: 1_000 })
+  expect(await estimated({ contextWindow: 999 })).toMatchObject({ likely: 2_400 })
+  expect(await estimated({ contextWindow: 500, prompts: 3 })).toMatchObject({ likely: 1_500 })
+})
+
+const counted: SentDocument = { likely: 100, most: 500, known: true }
+const guessed: SentDocument = { likely: 50.5, most: 900, known: false }
+
+test("documents are multiplied apart from texts, and only what was counted of them says that an input is too large", async () => {
+  const sent = { inputTokens: 1_151, documents: [counted, guessed], spareTokens: 7 }
+  const estimate = 2_400 + Math.ceil(150.5 * 3)
+  expect(await estimated(sent)).toMatchObject({
+    likely: estimate,
+    least: estimate,
+    most: 2_400 + 7 + 500 + 900,
+    texts: 1_000,
+    documents: 150.5,
+    read: 0,
+    asked: [],
+  })
+  expect(await estimated({ ...sent, contextWindow: 1_100 })).toMatchObject({ likely: 1_100 })
+  expect(await estimated({ ...sent, contextWindow: 1_099 })).toMatchObject({ likely: estimate })
+})
+
+test("the most is no less than the likely number", async () => {
+  const documents = [{ likely: 1_000, most: 1_000, known: true }]
+  expect(await estimated({ inputTokens: 2_000, documents })).toMatchObject({ likely: 5_400, most: 5_400 })
+})
+
+test("of a document behind an address nothing but the window is known", async () => {
+  const behind = { ...guessed, most: Infinity, remote: true }
+  expect(await estimated({ inputTokens: 1_151, documents: [counted, behind] })).toMatchObject({
+    likely: 2_852,
+    least: Infinity,
+    most: Infinity,
+  })
+})
+
+const pdf: SentDocument = { likely: 6_000, most: Infinity, known: false, pdf: "JVBERi0=" }
+const withPdf = { inputTokens: 7_000, documents: [pdf] }
+
+test.each([
+  ["that cannot be read counts by its size", undefined, 6_000, Infinity],
+  ["that takes too long counts as the longest", "endless", MAX_PAGES * PAGE_TOKENS, Infinity],
+  ["whose text is hidden counts by its pages", { pages: 10, textBytes: undefined }, 10 * PAGE_TOKENS, Infinity],
+  ["of little text counts by its pages", { pages: 10, textBytes: 400 }, 10 * PAGE_TOKENS, 120_400],
+  ["of much text counts by its text", { pages: 10, textBytes: 400_000 }, 115_000, 520_000],
+  ["of more pages than any counts as the longest", { pages: 9_000, textBytes: 0 }, MAX_PAGES * PAGE_TOKENS, 7_200_000],
+] as const)("a PDF %s", async (_, reading, likely, most) => {
+  const estimate = await estimated({ ...withPdf, reading })
+  expect(estimate).toMatchObject({ texts: 1_000, documents: likely, likely: 2_400 + 3 * likely, read: 1 })
+  expect(estimate.most).toBe(Math.max(2_400 + 3 * likely, 2_400 + most))
+  const window = 1_000 + likely
+  const isCounted = typeof reading === "object"
+  // What was only guessed does not say that the input is too large.
+  const { likely: within } = await estimated({ ...withPdf, reading, contextWindow: window - 1 })
+  expect(within).toBe(isCounted ? 2_400 + 3 * likely : window - 1)
+})
+
+test("PDFs are read for whoever could pay for a page, and twenty of a call", async () => {
+  const reading = { pages: 1, textBytes: 0 }
+  expect(await estimated({ ...withPdf, reading })).toMatchObject({ read: 1, asked: [PAGE_TOKENS] })
+  expect(await estimated({ ...withPdf, reading, canAfford: false })).toMatchObject({ read: 0, documents: 6_000 })
+  const many = { inputTokens: 150_000, documents: [counted, ...Array.from({ length: 24 }, () => pdf)], reading }
+  expect(await estimated(many)).toMatchObject({ read: 19, documents: 100 + 19 * PAGE_TOKENS + 5 * 6_000 })
+})
