@@ -11,6 +11,7 @@ function gatherer() {
   const kept: RefusedCall[] = []
   /** As the rows would have it. */
   const counts = new Map<string, number>()
+  const removed: string[] = []
   const refused = new RefusedCalls({
     store: {
       async keep(calls, all: readonly RefusedCount[]) {
@@ -23,7 +24,10 @@ function gatherer() {
           counts.set(name, Math.max(count, counts.get(name) ?? 0))
         }
       },
-      removeOld: async () => 0,
+      async removeOld(before) {
+        removed.push(before)
+        return 0
+      },
     },
     firstId: firstRequestId,
     now: () => state.now,
@@ -38,7 +42,7 @@ function gatherer() {
       model: "m",
       code,
     })
-  return { state, kept, counts, refused, add }
+  return { state, kept, counts, removed, refused, add }
 }
 
 test("the first ten of a code in a minute are kept, and all are counted", async () => {
@@ -131,4 +135,10 @@ test("a flood of 100,000 refusals costs microseconds, and a bounded memory while
   const microseconds = (user + system) / 100_000
   expect(microseconds).toBeLessThan(5)
   expect(refused.waiting).toEqual({ calls: 2_000, accounts: 20_000 })
+})
+
+test("those that are older than seven days are removed", async () => {
+  const { state, removed, refused } = gatherer()
+  await refused.removeOld()
+  expect(removed).toEqual([firstRequestId(state.now - 7 * 24 * HOUR_MS)])
 })
