@@ -223,7 +223,6 @@ class Admitting {
         return andThen(seated, (seat) => seat ?? noCapacity())
       })
     })
-    this.#hasWaited ||= seating instanceof Promise
     return andThen(seating, (seat) => andThen(this.#ofLive(seat), (live) => this.#end(reserved, held, live)))
   }
 

@@ -140,6 +140,27 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     for (const { leaving } of calls) leaving.abort()
   })
 
+  test("a key that is revoked while its call waits for a slot ends the call", async () => {
+    const model = await patient.model({ format: "chat", script: SILENT, max_concurrency: 1 })
+    const first = await patient.key(await patient.person(10_000))
+    ask(patient, first.key, "chat", model, {}, { signal: over.signal }).catch(() => {})
+    await eventually(
+      "the slot is taken",
+      () => callsOf(patient, model).length,
+      (calls) => calls === 1,
+    )
+    const payer = await patient.person(10_000)
+    const { id, key } = await patient.key(payer)
+    const waiting = ask(patient, key, "chat", model)
+    // Nothing outside shows a call that waits; this is long enough to be there.
+    await Bun.sleep(150)
+    expect((await patient.dashboard(payer, `/keys/${id}/revoke`, { method: "POST" })).status).toBe(200)
+    await patient.model({ format: "chat", model, script: SILENT, max_concurrency: 2 })
+    await expectFailure(await waiting, 401, "auth.api_key_revoked")
+    expect(callsOf(patient, model)).toHaveLength(1)
+    expect((await patient.balance(payer)).held_micro).toBe(0)
+  })
+
   test("a client that has left an answer keeps its slot until its backend is done", async () => {
     const model = await patient.model({ format: "chat", script: "ttft=700", max_concurrency: 1 })
     const { key } = await patient.key(await patient.person(10_000))
