@@ -141,7 +141,11 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
   })
 
   test("a key that is revoked while its call waits for a slot ends the call", async () => {
-    const model = await patient.model({ format: "chat", script: SILENT, max_concurrency: 1 })
+    const model = "revoked-while-waiting"
+    // Its backend takes two calls at once, the model one, and later two.
+    const upstream = { provider: "simulated", format: "chat", model: `${model}?${SILENT}`, max_concurrency: 2 } as const
+    const wish = { format: "chat", model, upstreams: [upstream] } as const
+    await patient.model({ ...wish, max_concurrency: 1 })
     const first = await patient.key(await patient.person(10_000))
     ask(patient, first.key, "chat", model, {}, { signal: over.signal }).catch(() => {})
     await eventually(
@@ -155,10 +159,16 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     // Nothing outside shows a call that waits; this is long enough to be there.
     await Bun.sleep(150)
     expect((await patient.dashboard(payer, `/keys/${id}/revoke`, { method: "POST" })).status).toBe(200)
-    await patient.model({ format: "chat", model, script: SILENT, max_concurrency: 2 })
+    await patient.model({ ...wish, max_concurrency: 2 })
     await expectFailure(await waiting, 401, "auth.api_key_revoked")
     expect(callsOf(patient, model)).toHaveLength(1)
     expect((await patient.balance(payer)).held_micro).toBe(0)
+    ask(patient, first.key, "chat", model, {}, { signal: over.signal }).catch(() => {})
+    await eventually(
+      "another call has its place",
+      () => callsOf(patient, model).length,
+      (calls) => calls === 2,
+    )
   })
 
   test("a client that has left an answer keeps its slot until its backend is done", async () => {
