@@ -1,6 +1,10 @@
-/** What is gathered of refused calls: counts that are whole, rows that are few, whatever floods in. */
+/** What is gathered of refused calls: counts that are whole, rows that are few, whatever floods in. And the records of those that were forwarded. */
 import { expect, test } from "bun:test"
-import { RefusedCalls } from "../../src/gateway/call-records.ts"
+import type { UsageRecord } from "../../actors/ledger.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { noTokens } from "../../actors/money/price.ts"
+import type { Offer } from "../../src/catalogue/model.ts"
+import { booked, RefusedCalls, settlement, withdrawn } from "../../src/gateway/call-records.ts"
 import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { RefusedCall, RefusedCount } from "../../src/store/refused-calls.ts"
 
@@ -141,4 +145,64 @@ test("those that are older than seven days are removed", async () => {
   const { state, removed, refused } = gatherer()
   await refused.removeOld()
   expect(removed).toEqual([firstRequestId(state.now - 7 * 24 * HOUR_MS)])
+})
+
+const rates = { input: micro(1n), output: micro(1n), cacheRead: micro(1n), cacheWrite: micro(1n) }
+const offerOf = (id: string, price: bigint) => ({ model: { id }, price: { id: price, rates } }) as unknown as Offer
+const record: UsageRecord = {
+  part: 0,
+  model: "m",
+  priceId: 1n,
+  status: "ok",
+  tokens: noTokens,
+  charge: micro(5n),
+  absorbed: micro(2n),
+  excess: micro(1n),
+  turns: 1,
+  attempts: 1,
+  errorCode: undefined,
+  flagged: false,
+  firstTokenMs: 3,
+  durationMs: 4,
+  member: "one/a/m",
+  cost: zero,
+}
+
+test("what a process answers that has no access any more is charged to nobody, and the house bears it", () => {
+  expect(booked(record, "durable")).toBe(record)
+  const fenced = { charge: zero, absorbed: micro(7n), status: "billing_error", flagged: true } as const
+  expect(booked(record, "fenced")).toEqual({ ...record, ...fenced })
+})
+
+test("of what was withdrawn nobody bears anything", () => {
+  const nothing = { charge: zero, absorbed: zero, excess: zero, status: "billing_error", flagged: true } as const
+  expect(withdrawn(record)).toEqual({ ...record, ...nothing })
+})
+
+test("each record of a call has a part of its own: the final one, the models that it was rerouted from, the house's costs", () => {
+  const marker = (id: string, status: "fallback_429" | "fallback_oversize", attempts: number) => ({
+    offer: offerOf(id, 7n),
+    member: `one/a/${id}`,
+    status,
+    attempts,
+    durationMs: 9,
+  })
+  const cost = (kind: "searches" | "retry") => ({ kind, offer: offerOf("m", 8n), member: "one/a/m", cost: micro(11n) })
+  const { records, voided } = settlement(
+    {
+      opening: {},
+      markers: [marker("first", "fallback_429", 3), marker("second", "fallback_oversize", 0)],
+      costs: { parts: [cost("searches"), cost("retry")] },
+    } as unknown as Parameters<typeof settlement>[0],
+    record,
+  )
+  expect(voided).toBeFalse()
+  expect(records[0]).toBe(record)
+  const free = { charge: zero, absorbed: zero, excess: zero, tokens: noTokens, flagged: false }
+  expect(records.slice(1)).toMatchObject([
+    { part: 1, model: "first", priceId: 7n, status: "fallback_429", attempts: 3, durationMs: 9, cost: zero, ...free },
+    { part: 2, model: "second", status: "fallback_oversize", attempts: 0, cost: zero, ...free },
+    { part: 3, model: "m", priceId: 8n, status: "ok", cost: micro(11n), ...free },
+    { part: 4, model: "m", status: "upstream_error", cost: micro(11n), ...free },
+  ])
 })
