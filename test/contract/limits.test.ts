@@ -194,6 +194,52 @@ describe(covers("limit.budget", "5.period", "13.5", "errors.rule1"), () => {
     expect(response.headers.get("x-key-limit-period")).toBe("daily")
   })
 
+  /** A child of a key, and that: each with the limit. */
+  async function family(of: Person, limitRp: number) {
+    const limits = { spending_limit_micro: limitRp * 1_000_000, spending_period: "daily" } as const
+    const parent = await gateway.key(of, limits)
+    const made = await gateway.dashboard(of, `/keys/${parent.id}/tokens`, { method: "POST", body: '{"name":"class"}' })
+    const { token } = (await made.json()) as { token: string }
+    const child = await fetch(`${gateway.url}/v1/keys`, {
+      method: "POST",
+      headers: { Authorization: `Bearer ${token}` },
+      body: JSON.stringify({ name: "pupil", ...limits }),
+    })
+    return [((await child.json()) as { key: string }).key, parent.key] as const
+  }
+  // A whole answer is Rp 10,000. Of what has no more than that the half is held.
+  const costly = { format: "messages", script: "ttft=2000&output=1", output_micro: 100_000_000 } as const
+  const half = 5_000 * 1_000_000
+
+  test("no more is held of a key, its parent and a run than of the account", async () => {
+    const model = await gateway.model(costly)
+    const keys = await family(await gateway.person(10_000), 1_000_000)
+    const headers = { "X-Run-Id": "held", "X-Run-Budget-Rp": "1000000" }
+    const body = { model, max_tokens: 100, messages: hello }
+    const running = gateway.post("/v1/messages", keys[0], body, { headers })
+    await forwarded(model)
+    const run = await fetch(`${gateway.url}/v1/runs/held`, { headers: { "x-api-key": keys[0] } })
+    expect(await run.json()).toMatchObject({ held_micro: half })
+    for (const one of keys) expect(number(await look(one), "x-key-usage-micro")).toBe(half)
+    expect((await running).status).toBe(200)
+  })
+
+  test("no more is held of a child than of its parent", async () => {
+    const model = await gateway.model(costly)
+    const [child, parent] = await family(await gateway.person(1_000_000), 20_000)
+    const first = call(parent, model)
+    await forwarded(model)
+    const second = call(child, model)
+    const usage = async (by: string) => number(await look(by), "x-key-usage-micro")
+    await eventually(
+      "both are forwarded",
+      () => callsOf(gateway, model).length,
+      (calls) => calls === 2,
+    )
+    expect([await usage(child), await usage(parent)]).toEqual([half, 3 * half])
+    expect([(await first).status, (await second).status]).toEqual([200, 200])
+  })
+
   test.each(["Asia/Jakarta", "America/St_Johns", "Pacific/Kiritimati"])(
     "a period ends by the calendar of %s",
     async (zone) => {
