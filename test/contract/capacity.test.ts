@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import type { Translated } from "../../src/language/request.ts"
+import { runIdOf } from "../../src/gateway/runs.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { ask, callsOf, eventually, failureIn, formats, Reading, requestId, rowsOf } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
@@ -35,6 +36,8 @@ afterAll(async () => {
 const SILENT = "ttft=60000"
 /** With it those who occupy a slot leave. */
 const over = new AbortController()
+
+type WaitingKey = Awaited<ReturnType<TestGateway["key"]>>
 
 /** A call that keeps its slot. */
 async function occupy(model: string, format: Translated = "chat"): Promise<void> {
@@ -140,8 +143,11 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
     for (const { leaving } of calls) leaving.abort()
   })
 
-  test("a key that is revoked while its call waits for a slot ends the call", async () => {
-    const model = "revoked-while-waiting"
+  test.each([
+    ["key", 401, "auth.api_key_revoked", ({ id }: WaitingKey) => `/keys/${id}/revoke`],
+    ["run", 402, "quota.run_limit_exceeded", ({ id }: WaitingKey) => `/runs/${runIdOf(id, "r")}/end`],
+  ] as const)("a %s that ends while its call waits for a slot ends the call", async (what, status, code, pathOf) => {
+    const model = `${what}-ends`
     // Its backend takes two calls at once, the model one, and later two.
     const upstream = { provider: "simulated", format: "chat", model: `${model}?${SILENT}`, max_concurrency: 2 } as const
     const wish = { format: "chat", model, upstreams: [upstream] } as const
@@ -154,13 +160,19 @@ describe(covers("5.capacity", "error.gateway.capacity"), () => {
       (calls) => calls === 1,
     )
     const payer = await patient.person(10_000)
-    const { id, key } = await patient.key(payer)
-    const waiting = ask(patient, key, "chat", model)
+    const made = await patient.key(payer)
+    const headers = { "X-Run-Id": "r", "X-Run-Budget-Rp": "1000" }
+    const waiting = ask(patient, made.key, "chat", model, {}, { headers })
     // Nothing outside shows a call that waits; this is long enough to be there.
     await Bun.sleep(150)
-    expect((await patient.dashboard(payer, `/keys/${id}/revoke`, { method: "POST" })).status).toBe(200)
+    // The run is made by the call.
+    await eventually(
+      "it ends",
+      async () => (await patient.dashboard(payer, pathOf(made), { method: "POST", body: "{}" })).status,
+      (answered) => answered === 200,
+    )
     await patient.model({ ...wish, max_concurrency: 2 })
-    await expectFailure(await waiting, 401, "auth.api_key_revoked")
+    await expectFailure(await waiting, status, code)
     expect(callsOf(patient, model)).toHaveLength(1)
     expect((await patient.balance(payer)).held_micro).toBe(0)
     ask(patient, first.key, "chat", model, {}, { signal: over.signal }).catch(() => {})
