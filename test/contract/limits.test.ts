@@ -41,6 +41,20 @@ const forwarded = (model: string) =>
     () => callsOf(gateway, model).at(-1)?.outcome,
     (outcome) => outcome === "running",
   )
+/** A child of a key, and that: each with the limit. */
+async function family(of: Person, limitRp: number) {
+  const limits = { spending_limit_micro: limitRp * 1_000_000, spending_period: "daily" } as const
+  const parent = await gateway.key(of, limits)
+  const made = await gateway.dashboard(of, `/keys/${parent.id}/tokens`, { method: "POST", body: '{"name":"class"}' })
+  const { token } = (await made.json()) as { token: string }
+  const child = await fetch(`${gateway.url}/v1/keys`, {
+    method: "POST",
+    headers: { Authorization: `Bearer ${token}` },
+    body: JSON.stringify({ name: "pupil", ...limits }),
+  })
+  return [((await child.json()) as { key: string }).key, parent.key] as const
+}
+const usage = async (by: string) => number(await look(by), "x-key-usage-micro")
 /** What was forwarded last. */
 const lastBody = () => gateway.simulator.calls.at(-1)?.body ?? {}
 const retryAfter = (response: Response) => Number(response.headers.get("retry-after") ?? Number.NaN)
@@ -194,19 +208,6 @@ describe(covers("limit.budget", "5.period", "13.5", "errors.rule1"), () => {
     expect(response.headers.get("x-key-limit-period")).toBe("daily")
   })
 
-  /** A child of a key, and that: each with the limit. */
-  async function family(of: Person, limitRp: number) {
-    const limits = { spending_limit_micro: limitRp * 1_000_000, spending_period: "daily" } as const
-    const parent = await gateway.key(of, limits)
-    const made = await gateway.dashboard(of, `/keys/${parent.id}/tokens`, { method: "POST", body: '{"name":"class"}' })
-    const { token } = (await made.json()) as { token: string }
-    const child = await fetch(`${gateway.url}/v1/keys`, {
-      method: "POST",
-      headers: { Authorization: `Bearer ${token}` },
-      body: JSON.stringify({ name: "pupil", ...limits }),
-    })
-    return [((await child.json()) as { key: string }).key, parent.key] as const
-  }
   // A whole answer is Rp 10,000. Of what has no more than that the half is held.
   const costly = { format: "messages", script: "ttft=2000&output=1", output_micro: 100_000_000 } as const
   const half = 5_000 * 1_000_000
@@ -220,7 +221,7 @@ describe(covers("limit.budget", "5.period", "13.5", "errors.rule1"), () => {
     await forwarded(model)
     const run = await fetch(`${gateway.url}/v1/runs/held`, { headers: { "x-api-key": keys[0] } })
     expect(await run.json()).toMatchObject({ held_micro: half })
-    for (const one of keys) expect(number(await look(one), "x-key-usage-micro")).toBe(half)
+    for (const one of keys) expect(await usage(one)).toBe(half)
     expect((await running).status).toBe(200)
   })
 
@@ -230,7 +231,6 @@ describe(covers("limit.budget", "5.period", "13.5", "errors.rule1"), () => {
     const first = call(parent, model)
     await forwarded(model)
     const second = call(child, model)
-    const usage = async (by: string) => number(await look(by), "x-key-usage-micro")
     await eventually(
       "both are forwarded",
       () => callsOf(gateway, model).length,

@@ -97,35 +97,39 @@ test.each([
   ["could not be booked", "billing_error", false],
   ["failed", "upstream_error", true],
   ["broke off", "aborted_stream", true],
-] as const)("a claimed key whose call %s is taken for good, or free again, as its record says", async (_, status, isFreed) => {
-  // With memory for its answer, and without.
-  for (const replayBytes of [16_000_000, 8_000]) {
-    let freed = 0
-    const store = { takeCallKey: async () => true, freeCallKey: async () => void freed++ }
-    const { calls, send } = callsOn(store, replayBytes)
-    const end = { status, charge: micro(1n) } as UsageRecord
-    const answer = await send("one", async (first) => {
-      expect(await first.claim()).toBeUndefined()
-      first.ended(end, true)
-      return new Failure("internal.error")
-    })
-    expect(answer).toMatchObject({ code: "internal.error" })
-    await Bun.sleep(0)
-    expect(freed).toBe(isFreed ? 1 : 0)
-    // A failure is not kept.
-    expect(calls.replayBytes).toBe(0)
-  }
-})
+] as const)(
+  "a claimed key whose call %s is taken for good, or free again, as its record says",
+  async (_, status, isFreed) => {
+    // With memory for its answer, and without.
+    for (const replayBytes of [16_000_000, 8_000]) {
+      let freed = 0
+      const store = { takeCallKey: async () => true, freeCallKey: async () => void freed++ }
+      const { calls, send } = callsOn(store, replayBytes)
+      const end = { status, charge: micro(1n) } as UsageRecord
+      const answer = await send("one", async (first) => {
+        expect(await first.claim()).toBeUndefined()
+        first.ended(end, true)
+        return new Failure("internal.error")
+      })
+      expect(answer).toMatchObject({ code: "internal.error" })
+      await Bun.sleep(0)
+      expect(freed).toBe(isFreed ? 1 : 0)
+      // A failure is not kept.
+      expect(calls.replayBytes).toBe(0)
+    }
+  },
+)
+
+const claimed = (isBooked: boolean) => async (first: OriginalCall) => {
+  expect(await first.claim()).toBeUndefined()
+  first.ended(undefined, isBooked)
+  return new Failure("internal.panic")
+}
 
 test("a claimed key is free again after a refusal, not where a crash left the record unknown, and another's is left alone", async () => {
   const freed: string[] = []
   const freeCallKey = async ({ requestId }: { readonly requestId: string }) => void freed.push(requestId)
   const mine = callsOn({ takeCallKey: async () => true, freeCallKey }, 16_000_000)
-  const claimed = (isBooked: boolean) => async (first: OriginalCall) => {
-    expect(await first.claim()).toBeUndefined()
-    first.ended(undefined, isBooked)
-    return new Failure("internal.panic")
-  }
   await mine.send("refused", claimed(false))
   await mine.send("crashed", claimed(true))
   await mine.send("not-claimed", refusals("billing.insufficient_balance"))
@@ -135,14 +139,18 @@ test("a claimed key is free again after a refusal, not where a crash left the re
   expect(freed).toEqual(["req_refused"])
 })
 
+const claims = async (first: OriginalCall) => {
+  await Bun.sleep(1)
+  return (await first.claim()) ?? new Failure("internal.error")
+}
+
 test("whoever waits beside a call whose key another process has is told the same, and the next one asks again", async () => {
   let reads = 0
-  const elsewhere = { takeCallKey: async () => false, readCallKey: async () => void reads++ }
-  const { calls, send } = callsOn(elsewhere as Partial<CallKeyStatements>, 16_000_000)
-  const claims = async (first: OriginalCall) => {
-    await Bun.sleep(1)
-    return (await first.claim()) ?? new Failure("internal.error")
+  const readCallKey = async () => {
+    reads++
+    return undefined
   }
+  const { calls, send } = callsOn({ takeCallKey: async () => false, readCallKey }, 16_000_000)
   const both = await Promise.all([send("one", claims), send("one", claims)])
   expect(both).toMatchObject([{ code: "idempotency.in_progress" }, { code: "idempotency.in_progress" }])
   expect([reads, calls.replayBytes]).toEqual([1, 0])

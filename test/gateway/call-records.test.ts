@@ -179,20 +179,27 @@ test("of what was withdrawn nobody bears anything", () => {
   expect(withdrawn(record)).toEqual({ ...record, ...nothing })
 })
 
+const marker = (id: string, status: "fallback_429" | "fallback_oversize", attempts: number) => ({
+  offer: offerOf(id, 7n),
+  member: `one/a/${id}`,
+  status,
+  attempts,
+  durationMs: 9,
+})
+
+const costPart = (kind: "searches" | "retry") => ({
+  kind,
+  offer: offerOf("m", 8n),
+  member: "one/a/m",
+  cost: micro(11n),
+})
+
 test("each record of a call has a part of its own: the final one, the models that it was rerouted from, the house's costs", () => {
-  const marker = (id: string, status: "fallback_429" | "fallback_oversize", attempts: number) => ({
-    offer: offerOf(id, 7n),
-    member: `one/a/${id}`,
-    status,
-    attempts,
-    durationMs: 9,
-  })
-  const cost = (kind: "searches" | "retry") => ({ kind, offer: offerOf("m", 8n), member: "one/a/m", cost: micro(11n) })
   const { records, voided } = settlement(
     {
       opening: {},
       markers: [marker("first", "fallback_429", 3), marker("second", "fallback_oversize", 0)],
-      costs: { parts: [cost("searches"), cost("retry")] },
+      costs: { parts: [costPart("searches"), costPart("retry")] },
     } as unknown as Parameters<typeof settlement>[0],
     record,
   )

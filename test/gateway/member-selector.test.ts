@@ -15,7 +15,11 @@ const provider = (id: string, credentials: readonly string[]): Provider => ({
   id,
   label: id,
   baseUrl: "http://127.0.0.1:1",
-  credentials: credentials.map((name) => ({ name, key: { env: "X" }, weight: 1 })) as unknown as Provider["credentials"],
+  credentials: credentials.map((name) => ({
+    name,
+    key: { env: "X" },
+    weight: 1,
+  })) as unknown as Provider["credentials"],
   headers: {},
 })
 /** The credential of `narrow` takes one call at a time. */
@@ -81,7 +85,11 @@ const refusedKey = fault("dependency.upstream_unavailable", { status: 401, alert
 const tooLong = fault("upstream.context_length_exceeded", { status: 400 })
 
 /** Who is asked, one after the other, while each fails like this. */
-async function course(members: MemberSelector, failure: Fault, seated: (members: MemberSelector) => Promise<Seat | undefined>) {
+async function course(
+  members: MemberSelector,
+  failure: Fault,
+  seated: (members: MemberSelector) => Promise<Seat | undefined>,
+) {
   const asked: string[] = []
   for (let seat = await seated(members); seat !== undefined; seat = await members.failover(seat, failure)) {
     asked.push(seat.member.id)
@@ -185,7 +193,10 @@ test("without a budget for retries nobody else is asked, but for the call that f
 })
 
 test("a seat is given back once, whoever waits for it has it at once, and who left does not", async () => {
-  const { clock, selector, seated } = pooled({ provider: "one", maxConcurrency: 1 }, { provider: "three", maxConcurrency: 1 })
+  const { clock, selector, seated } = pooled(
+    { provider: "one", maxConcurrency: 1 },
+    { provider: "three", maxConcurrency: 1 },
+  )
   const first = (await seated())!
   const second = (await seated())!
   expect([first.member.id, second.member.id]).toEqual(["one/a/m", "three/a/m"])
@@ -256,25 +267,28 @@ test.each([
     30_000,
     ["one/a credential_refused", "one/a credential_accepted"],
   ],
-] as const)("one call at a time finds out about a %s, and one that found out nothing lets the next", async (_, fail, openMs, events) => {
-  const { clock, seated, occurred } = pooled({ provider: "one" }, { provider: "three", weight: 0 })
-  const old = (await seated())!
-  fail((await seated())!)
-  clock.advance(openMs - 1)
-  expect((await seated())?.member.id).toBe("three/a/m")
-  clock.advance(1)
-  const probe = (await seated())!
-  expect([probe.member.id, probe.isProbe]).toEqual(["one/a/m", true])
-  old.release()
-  expect((await seated())?.member.id).toBe("three/a/m")
-  probe.release()
-  const again = (await seated())!
-  expect([again.member.id, again.isProbe]).toEqual(["one/a/m", true])
-  again.onContent()
-  const other = (await seated())!
-  expect([other.member.id, other.isProbe]).toEqual(["one/a/m", false])
-  expect(occurred).toEqual([...events])
-})
+] as const)(
+  "one call at a time finds out about a %s, and one that found out nothing lets the next",
+  async (_, fail, openMs, events) => {
+    const { clock, seated, occurred } = pooled({ provider: "one" }, { provider: "three", weight: 0 })
+    const old = (await seated())!
+    fail((await seated())!)
+    clock.advance(openMs - 1)
+    expect((await seated())?.member.id).toBe("three/a/m")
+    clock.advance(1)
+    const probe = (await seated())!
+    expect([probe.member.id, probe.isProbe]).toEqual(["one/a/m", true])
+    old.release()
+    expect((await seated())?.member.id).toBe("three/a/m")
+    probe.release()
+    const again = (await seated())!
+    expect([again.member.id, again.isProbe]).toEqual(["one/a/m", true])
+    again.onContent()
+    const other = (await seated())!
+    expect([other.member.id, other.isProbe]).toEqual(["one/a/m", false])
+    expect(occurred).toEqual([...events])
+  },
+)
 
 test("a request that a member does not take says that the member is well", async () => {
   const { clock, seated } = pooled({ provider: "one" }, { provider: "three" })

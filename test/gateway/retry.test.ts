@@ -52,16 +52,14 @@ async function tries({ end = failed(0), random = 0.5, startMs = 120_000, reason,
     at.push(now())
     return end
   }
-  let isOver = false
-  const retrying = retry(once, call as unknown as Call, hooks?.(() => (hasLeft = true))).then((told) => {
-    expect(told).toBe(end)
-    isOver = true
-  })
-  for (let turn = 0; turn < 100 && !isOver; turn++) {
-    for (let n = 0; n < 10; n++) await Promise.resolve()
-    if (!isOver) clock.runNext()
-  }
-  await retrying
+  const retrying = retry(
+    once,
+    call as unknown as Call,
+    hooks?.(() => (hasLeft = true)),
+  )
+  do for (let n = 0; n < 10; n++) await Promise.resolve()
+  while (clock.runNext())
+  expect(await retrying).toBe(end)
   return { at, attempts: call.attempts }
 }
 
@@ -100,12 +98,15 @@ test("a client that has left takes nothing of the budget for retries", async () 
   expect(taken).toBe(0)
 })
 
+const notTheSame: Hooks = { mayRetrySame: () => false }
+
 test("the same member only where it may be asked again", async () => {
-  expect(await tries({ hooks: () => ({ mayRetrySame: () => false }) })).toEqual({ at: [0], attempts: 1 })
+  expect(await tries({ hooks: () => notTheSame })).toEqual({ at: [0], attempts: 1 })
 })
 
+const moves = (count: number) => (): Hooks => ({ moveToAnother: async () => count-- > 0 })
+
 test("other members at once, each counted, and then the last one with the wait", async () => {
-  const moves = (count: number) => (): Hooks => ({ moveToAnother: async () => count-- > 0 })
   expect(await tries({ hooks: moves(1) })).toEqual({ at: [0, 0, 200], attempts: 3 })
   expect(await tries({ end: failed(undefined), hooks: moves(4) })).toEqual({ at: [0, 0, 0, 0, 0], attempts: 5 })
 })
@@ -117,17 +118,17 @@ test.each([
 ] as const)("no other member where %s", async (_, given) => {
   const moved: string[] = []
   const moveToAnother = async () => moved.push("moved") > 0
-  const mayRetrySame = () => false
-  expect(await tries({ ...given, hooks: () => ({ moveToAnother, mayRetrySame }) })).toEqual({ at: [0], attempts: 1 })
+  expect(await tries({ ...given, hooks: () => ({ moveToAnother, ...notTheSame }) })).toEqual({ at: [0], attempts: 1 })
   expect(moved).toEqual([])
 })
 
+const leavesMeanwhile = (leave: () => void): Hooks => ({
+  async moveToAnother() {
+    leave()
+    return true
+  },
+})
+
 test("another member is not asked for a client that left while it was chosen", async () => {
-  const hooks = (leave: () => void): Hooks => ({
-    async moveToAnother() {
-      leave()
-      return true
-    },
-  })
-  expect(await tries({ hooks })).toEqual({ at: [0], attempts: 1 })
+  expect(await tries({ hooks: leavesMeanwhile })).toEqual({ at: [0], attempts: 1 })
 })

@@ -157,10 +157,11 @@ test.each([
   ["request.too_large", false],
 ] as const)("SDKs send a call again after %s: %p", async (code, isSentAgain) => {
   const { repeats, send } = world()
-  let finish = () => {}
-  const first = send("one", 0, (original) => {
+  const { promise: mayEnd, resolve: finish } = Promise.withResolvers<void>()
+  const first = send("one", 0, async (original) => {
     original?.shared.begin(hearing)
-    return new Promise((resolve) => (finish = () => void heard(original).then(resolve)))
+    await mayEnd
+    return await heard(original)
   })
   repeats.noteRefusal("key", 0, new Failure(code))
   const again = send("one", 1, heard)

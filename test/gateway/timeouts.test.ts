@@ -112,18 +112,18 @@ describe("the time-outs of a call", () => {
   })
 })
 
-describe("the heartbeats of a client", () => {
-  const heard = () => {
-    const clock = new VirtualClock()
-    const began = clock.monotonic()
-    const beats: number[] = []
-    const timer = new IdleTimer({ clock, limits: { heartbeatMs: 8_000 } }, () => {
-      beats.push(clock.monotonic() - began)
-      timer.activity()
-    })
-    return { clock, beats, timer }
-  }
+function heard() {
+  const clock = new VirtualClock()
+  const began = clock.monotonic()
+  const beats: number[] = []
+  const timer = new IdleTimer({ clock, limits: { heartbeatMs: 8_000 } }, () => {
+    beats.push(clock.monotonic() - began)
+    timer.activity()
+  })
+  return { clock, beats, timer }
+}
 
+describe("the heartbeats of a client", () => {
   test("come at each silence of their length, counted from the last write", () => {
     const { clock, beats, timer } = heard()
     clock.advance(5_000)
