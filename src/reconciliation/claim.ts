@@ -144,6 +144,12 @@ export const movedSince = ({ proof, call, transfers }: New): string => `
     values ('house:revenue', c.charge_micro), (c.account_id, -c.charge_micro)
   ) as m(account_id, amount) where c.request_id < ${call} and c.request_id >= ${OWN_CHARGES}`
 
+/** Whose money a transfer moves: its accounts but those of the house, or null. As SQL that can follow `cross join lateral`. */
+export const partiesOf = (debit: string, credit: string): string => `(
+        select distinct account_id from (values (${debit}), (${credit})) sides(account_id) where account_id not like 'house:%'
+        union all select null where ${debit} like 'house:%' and ${credit} like 'house:%'
+      )`
+
 /** Whoever credits gives the provider's reference, which older versions did not write down: it was the top-up's id. */
 export const CREDIT_KEY = "'topup:' || provider || ':' || coalesce(reference, id)"
 
@@ -177,9 +183,9 @@ const refunded = (booked: string): string => `
       ), booked as (
         ${booked}
       )
-      select coalesce(d.account_id, case when b.debit_account like 'house:%' then null else b.debit_account end) as account_id,
-        idempotency_key, d.amount_micro as due_micro, b.amount_micro as booked_micro, b.debit_account, b.credit_account
+      select s.account_id, idempotency_key, d.amount_micro as due_micro, b.amount_micro as booked_micro, b.debit_account, b.credit_account
       from due d full join booked b using (idempotency_key)
+      cross join lateral ${partiesOf("coalesce(d.account_id, b.debit_account)", "coalesce(d.account_id, b.credit_account)")} s
       where (d.debit_account, d.credit_account, d.amount_micro, d.reason)
         is distinct from (b.debit_account, b.credit_account, b.amount_micro, b.reason)`
 
@@ -257,9 +263,9 @@ export const claimsOfRefunds: readonly Claim[] = [
     "transfers",
     "a claim is settled of its own account",
     (rows) => `
-      select case when debit_account like 'house:%' then null else debit_account end as account_id, idempotency_key,
-        debit_account, credit_account, amount_micro, reason
-      from ${rows} t where split_part(idempotency_key, ':', 1) = 'claim'
+      select s.account_id, idempotency_key, debit_account, credit_account, amount_micro, reason
+      from ${rows} t cross join lateral ${partiesOf("debit_account", "credit_account")} s
+      where split_part(idempotency_key, ':', 1) = 'claim'
         and (reason, credit_account, split_part(idempotency_key, ':', 2)) <> ('claim', 'house:claims:' || debit_account, debit_account)`,
   ),
 ]

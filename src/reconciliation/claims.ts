@@ -7,7 +7,7 @@
  */
 import { claimsOfSums } from "./claims-of-sums.ts"
 import { type Claim, claimsOfRefunds, claimsOfTopUps } from "./claim.ts"
-import { ARCHIVED_AT, ARCHIVED_CALLS, BOOKED, movedBy, ofEach, OWN_CHARGES } from "./claim.ts"
+import { ARCHIVED_AT, ARCHIVED_CALLS, BOOKED, movedBy, ofEach, OWN_CHARGES, partiesOf } from "./claim.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
   + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`
@@ -40,11 +40,7 @@ const knownKinds = (transfers: string): string => `
       )
       select s.account_id, t.idempotency_key, t.reason, t.debit_account, t.credit_account, t.amount_micro, t.audited
       from wrong t
-      cross join lateral (
-        select account_id from (values (t.debit_account), (t.credit_account)) sides(account_id)
-        where account_id not like 'house:%'
-        union all select null where t.debit_account like 'house:%' and t.credit_account like 'house:%'
-      ) s`
+      cross join lateral ${partiesOf("t.debit_account", "t.credit_account")} s`
 
 /** `key_spend` has runs and breakers beside keys. */
 const OF_A_KEY = "key_id not like all (array['run\\_%', 'brk\\_%'])"

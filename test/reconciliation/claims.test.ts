@@ -98,6 +98,7 @@ describe("money that is moved by hand, with the balances, is seen:", () => {
     what: string,
     (world: BrokenBooks) => Movement,
     about: readonly ("victim" | "bystander")[],
+    claim?: string,
   ])[] = [
     [
       "from one customer to another",
@@ -134,11 +135,55 @@ describe("money that is moved by hand, with the balances, is seen:", () => {
       ({ victim }) => ({ key: "adjusted:x", from: "house:adjustments", to: victim.accountId, reason: "adjustment" }),
       ["victim"],
     ],
+    [
+      "as a trial credit that nobody was given",
+      ({ victim: { accountId } }) => ({
+        key: `trial:${accountId}`,
+        from: "house:trial_credits",
+        to: accountId,
+        reason: "trial_credit",
+      }),
+      ["victim"],
+    ],
+    [
+      "as a refund that is given back",
+      ({ victim }) => ({
+        key: "refund-cancelled:x",
+        from: "house:cash_clearing",
+        to: victim.accountId,
+        reason: "refund_cancelled",
+      }),
+      ["victim"],
+      "a refund is booked once, in full, of its own account and of the house",
+    ],
+    [
+      "as a refund to another customer",
+      ({ victim, bystander }) => ({
+        key: "refund:x",
+        from: bystander.accountId,
+        to: victim.accountId,
+        reason: "refund",
+      }),
+      ["victim", "bystander"],
+      "a refund is booked once, in full, of its own account and of the house",
+    ],
+    [
+      "as a claim that the house settles",
+      ({ victim }) => ({ key: "claim:x", from: "house:adjustments", to: victim.accountId, reason: "claim" }),
+      ["victim"],
+      "a claim is settled of its own account",
+    ],
+    [
+      "as a claim that is settled to a customer",
+      ({ victim, bystander }) => ({ key: "claim:x", from: bystander.accountId, to: victim.accountId, reason: "claim" }),
+      ["victim", "bystander"],
+      "a claim is settled of its own account",
+    ],
   ]
-  test.each(moves)("%s", async (_, move, about) => {
+  test.each(moves)("%s", async (_, move, about, seenBy = claim) => {
     await moveBetween(world.sql, move(world))
     const { report } = await world.command()
-    const found = report.claims.find((one) => one.claim === claim)
+    const found = report.claims.find((one) => one.claim === seenBy)
     expect(found?.shown.map((row) => row["account_id"]).sort()).toEqual(about.map((who) => world[who].accountId).sort())
     expect(await world.frozen()).toEqual(expect.arrayContaining(about.map((who) => world[who].accountId)))
   })
