@@ -272,6 +272,18 @@ export const breaks: readonly Break[] = [
     figures: { status: "upstream_error", charge_micro: "200000" },
   },
   {
+    claim: "only an answer is charged",
+    by: async ({ sql, victim }) => {
+      await withoutTrigger(
+        sql,
+        { table: "usage", trigger: "usage_charge_is_final" },
+        () => sql`update usage set charge_micro = 7, status = 'ok' where request_id = ${victim.requestId} and part = 1`,
+      )
+    },
+    about: "victim",
+    figures: { part: "1", status: "ok", charge_micro: "7" },
+  },
+  {
     claim: "a call has one final record",
     by: async ({ sql, victim }) => {
       await withoutTrigger(
@@ -438,6 +450,12 @@ export const breaks: readonly Break[] = [
     figures: { run_id: "run_1", budget_micro: "300000", spent_micro: "200001", charged_micro: "200000" },
   },
   {
+    claim: "a run has spent what its calls are charged, and no more than its budget",
+    by: (world) => madeRun(world, { budget: 199_999, spent: 200_000 }),
+    about: "victim",
+    figures: { run_id: "run_1", budget_micro: "199999", spent_micro: "200000", charged_micro: "200000" },
+  },
+  {
     claim: "a paid top-up was credited once, in full, and no other was",
     by: ({ sql, victim }) =>
       sql`update top_ups set balance_purchased_micro = balance_purchased_micro + 1 where id = ${victim.topUpId}`,
@@ -488,6 +506,15 @@ export const breaks: readonly Break[] = [
     by: ({ sql, victim }) => sql`update top_ups set refunded_balance_micro = 7 where id = ${victim.topUpId}`,
     about: "victim",
     figures: { kept_micro: "7", refunded_micro: null },
+  },
+  {
+    claim: "of a top-up no more goes back than was paid, and as much as its refunds say",
+    by: async ({ sql, victim }) => {
+      await sql`select * from refund_1('ref_x', 'chargeback', ${victim.accountId}, ${victim.topUpId}, 7, 'k', '', 'paid_out', '1', null, false)`
+      await sql`update top_ups set status = 'pending' where id = ${victim.topUpId}`
+    },
+    about: "victim",
+    figures: { kept_micro: "7", refunded_micro: "7", status: "pending" },
   },
   {
     claim: "a refund that no provider made is an operator's",
