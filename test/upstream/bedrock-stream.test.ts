@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { EVENT_STREAM_TYPE, decodeEventStream } from "../../src/upstream/bedrock.ts"
+import { bedrockError, EVENT_STREAM_TYPE, decodeEventStream } from "../../src/upstream/bedrock.ts"
+import type { JsonObject } from "../../src/language/json.ts"
 import { chunk, event, exception, frame } from "./frames.ts"
 
 const answered = (pieces: readonly Uint8Array[], type = EVENT_STREAM_TYPE): Promise<string> => {
@@ -80,5 +81,37 @@ describe("a Bedrock stream as server-sent events", () => {
 
   test("of another type is left as it is", async () => {
     expect(await answered([new TextEncoder().encode("{}")], "application/json")).toBe("{}")
+  })
+})
+
+describe("a Bedrock error", () => {
+  const told = (status: number, body: JsonObject, header?: string) => {
+    const headers = new Headers(header === undefined ? {} : { "x-amzn-errortype": header })
+    return bedrockError(status, body, headers)
+  }
+
+  // Bedrock User Guide, "Troubleshooting Amazon Bedrock API Error Codes", and what the service says.
+  test.each([
+    "The provided model identifier is invalid.",
+    "Invocation of model ID x with on-demand throughput isn't supported.",
+    "Retry your request with the ID or ARN of an inference profile that contains this model.",
+    "User: arn:aws:iam::1:user/x is not authorized to perform: bedrock:InvokeModel",
+    "You don't have access to the model with the specified model ID.",
+    "Access to this model is not available for your account.",
+    "This model version has reached the end of its life.",
+    "Access denied. This Model is marked by provider as Legacy.",
+  ])("that the catalogue causes is no fault of the request: %s", (message) => {
+    const error = { status: 404, body: { error: { type: "model_not_found", message } } }
+    expect(told(400, { message }, "ValidationException")).toEqual(error)
+  })
+
+  test.each([
+    ["AccessDeniedException:http://internal.amazon.com/coral/x/", undefined, 403, "permission_error"],
+    [undefined, "com.amazon.coral.service#ExpiredTokenException", 403, "authentication_error"],
+    [undefined, "UnrecognizedClientException", 403, "authentication_error"],
+    ["TooManyRequestsException", "com.amazon#AccessDeniedException", 429, "rate_limit_error"],
+  ])("is of the kind that its header %p or its body %p names", (header, type, status, name) => {
+    const body = type === undefined ? { Message: "m" } : { __type: type, Message: "m" }
+    expect(told(400, body, header)).toEqual({ status, body: { error: { type: name, message: "m" } } })
   })
 })

@@ -92,12 +92,21 @@ describe("the bounds of an answer", () => {
   const terms = { requestBytes: 0, answerLimit: 1_000, choices: 1, logprobs: false }
   test("grow with everything that an answer can have more of", () => {
     const plain = answerBounds(terms)
-    for (const more of [{ requestBytes: 1 }, { answerLimit: 1_001 }, { choices: 2 }, { logprobs: true }]) {
+    const all = [{ requestBytes: 1 }, { answerLimit: 1_001 }, { choices: 2 }, { logprobs: true }, { echoedTokens: 1 }]
+    for (const more of all) {
       const larger = answerBounds({ ...terms, ...more })
       expect(larger.eventLength).toBeGreaterThan(plain.eventLength)
       expect(larger.streamBytes).toBeGreaterThan(plain.streamBytes)
       expect(larger.replyBytes).toBeGreaterThan(plain.replyBytes)
     }
+  })
+
+  test("have room for as many vectors as were asked for, in numbers or in base64", () => {
+    const inNumbers = JSON.stringify(Array.from({ length: 4_096 }, () => -0.123456789012345))
+    const bounds = (vectors: number) => answerBounds({ ...terms, vectors })
+    expect(bounds(100).values).toBeGreaterThan(100 * 4_096)
+    expect(bounds(2_000).replyBytes).toBeGreaterThan(2_000 * inNumbers.length)
+    expect(bounds(0).replyBytes).toBeLessThan(2_000 * inNumbers.length)
   })
 
   test("have as many values more as the request may have, and no end where likelihoods are asked for", () => {
