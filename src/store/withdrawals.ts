@@ -176,7 +176,7 @@ function encode(settlements: readonly Settlement[]): string {
 function decode(content: string): readonly Settlement[] | undefined {
   const end = content.indexOf("\n")
   const text = content.slice(end + 1)
-  if (end < 0 || content.slice(0, end) !== sumOf(text)) return undefined
+  if (content.slice(0, end) !== sumOf(text)) return undefined
   return JSON.parse(text, (_, value: unknown) => revived(value)) as Settlement[]
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Settlement } from "../../actors/ledger.ts"
@@ -111,8 +111,13 @@ test("a directory that does not exist has nothing, and is made when something is
   using there = place()
   const path = join(there.directory, "data", "withdrawals")
   expect(await there.open(path).kept()).toEqual([])
+  // As whoever clears the directory of a process that runs.
+  rmSync(join(there.directory, "data"), { recursive: true })
   await there.open(path).keep(withdrawn("a"))
   expect(await there.open(path).kept()).toEqual([withdrawn("a")])
+  const [file = ""] = readdirSync(path)
+  // Nobody else on the machine may read it.
+  for (const own of [path, join(path, file)]) expect(statSync(own).mode & 0o077).toBe(0)
 })
 
 test("what another installation keeps in the directory is not taken back, and stays", async () => {
@@ -137,7 +142,7 @@ test("a file that is not what was written is told, and left alone", async () => 
   const [whole = ""] = there.files()
   const text = await Bun.file(join(there.directory, whole)).text()
   writeFileSync(join(there.directory, "0-torn.json"), text.slice(0, -10))
-  writeFileSync(join(there.directory, "0-half.json.unfinished"), text.slice(0, 10))
+  writeFileSync(join(there.directory, "0-half.one.json.unfinished"), text.slice(0, 10))
   expect(await there.open().kept()).toEqual([withdrawn("a")])
   expect(there.complaints).toEqual([expect.stringContaining("0-torn.json")])
   expect(there.files()).toHaveLength(3)
