@@ -1,6 +1,7 @@
 /** What one process writes, others hear of, whoever wrote it; and a listener that was away says so. */
 import { afterEach, beforeEach, expect, test } from "bun:test"
 import { micro } from "../../../actors/money/micro.ts"
+import { besideGateways } from "../../../src/payments/top-ups.ts"
 import { growLease, returnLease } from "../../../src/store/leases.ts"
 import { type Notice, Notices } from "../../../src/store/notices.ts"
 import { Servers } from "../../../src/store/servers.ts"
@@ -91,6 +92,13 @@ test("by how much a process is short, while another has some left", async () => 
   await books.credit(accountId, 1n)
   await eventually(() => heard.length === 3)
   expect(heard[2]).toMatchObject({ what: "freed" })
+})
+
+test("by how much a command is short, which has leased nothing itself", async () => {
+  const { accountId } = await books.account(0n)
+  besideGateways(target.db).recall(accountId, micro(300n))
+  await eventually(() => heard.length === 1)
+  expect(heard).toEqual([{ what: "short", about: "account", id: accountId, processId: "-", amount: micro(300n) }])
 })
 
 test("a listener whose connection was lost listens again, and says that it may have missed something", async () => {
