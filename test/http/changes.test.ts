@@ -247,6 +247,32 @@ describe("between processes", () => {
     expect(await keysOf(person)).toHaveLength(1)
   })
 
+  test("a late process's top-up is over at once, and the other is the only one that can be paid", async () => {
+    const person = await world.signUp()
+    const [late, next] = [await startProcess(), await startProcess()]
+    const open = async (change: ChangeName | undefined) => {
+      const made = await world.topUps.open(person.id, 50_000, change)
+      return made instanceof Failure ? made : { answer: { id: made.id }, status: 201 }
+    }
+    const resumed = Promise.withResolvers<void>()
+    const lateOne = late.once(person.id, "t", async (change) => {
+      await resumed.promise
+      return await open(change)
+    })
+    await begun(person)
+    await world.sql`update idempotency_keys set claimed_until = now() where account_id = ${person.id}`
+    const made = await next.once(person.id, "t", open)
+    resumed.resolve()
+    expect([codeOf(made), codeOf(await lateOne)]).toEqual(["done", "idempotency.finished"])
+    const rows = await world.sql`
+      select qr_payload <> '' as shown, expires_at > now() as payable, next_check_at is not null as asked from top_ups
+      where account_id = ${person.id} order by shown desc`
+    expect([...rows]).toEqual([
+      { shown: true, payable: true, asked: true },
+      { shown: false, payable: false, asked: false },
+    ])
+  })
+
   test("after a failure of which nobody knows what it did, the same change may begin at once", async () => {
     const person = await world.signUp()
     const [one, other] = [await startProcess(), await startProcess()]

@@ -60,8 +60,10 @@ describe("a new top-up", () => {
       select 'top_' || ${id} || n, ${id}, 'simulated', 1, 0, 0, 0, '', now() + interval '1 minute'
       from generate_series(1, 99) n`
     const open = () => world.call("POST", "/top-ups", { token, body: { amount_rp: 10_000 } })
-    const { status, json } = await open()
+    const { status, json, headers } = await open()
     expect([status, json.code]).toEqual([429, "gateway.capacity"])
+    // By then those that are open now have expired.
+    expect(headers.get("retry-after")).toBe("900")
     await opened()
     await world.sql`update top_ups set expires_at = now() where id = ${`top_${id}1`}`
     expect((await open()).status).toBe(201)
