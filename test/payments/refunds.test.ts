@@ -284,10 +284,10 @@ describe("an operator's refund", () => {
     await agree()
   })
 
-  test("that a person paid out while the provider was asked, and did so too, went back twice", async () => {
-    const of = await paid()
+  /** A person pays one out by hand while the provider is asked once more, which answers so after that. */
+  async function overtaken(of: Awaited<ReturnType<typeof paid>>, late: ProviderRefunded, rp = 20_000n) {
     answer = () => new Failure("dependency.upstream_unavailable")
-    const made = await refunds().make(terms(of, 20_000n, { byProvider: true }), act())
+    const made = await refunds().make(terms(of, rp, { byProvider: true }), act())
     if (made instanceof Failure) throw new Error("not made")
     await target.sql`update refunds set created_at = now() - interval '4 days', next_attempt_at = now() where id = ${made.id}`
     const answered = Promise.withResolvers<ProviderRefunded>()
@@ -300,8 +300,26 @@ describe("an operator's refund", () => {
     await begun.promise
     const byHand = { to: "paid_out", reference: "bank 1", reason: "no answer" } as const
     expect(await refunds().change(made.id, byHand, act())).toMatchObject({ status: "paid_out", payout: "by_hand" })
-    answered.resolve({ kind: "paid-out", reference: "out_late" })
+    answered.resolve(late)
     await polled
+    return made
+  }
+
+  test("that a person paid out while the provider was asked, which then refused, stays as it is", async () => {
+    const of = await paid()
+    const { id } = await overtaken(of, { kind: "refused", why: "412 too late" })
+    expect(await refundStore(target.db).find(id)).toMatchObject({
+      status: "paid_out",
+      payout: "by_hand",
+      problem: undefined,
+    })
+    expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("that a person paid out while the provider was asked, and did so too, went back twice", async () => {
+    const of = await paid()
+    const made = await overtaken(of, { kind: "paid-out", reference: "out_late" })
     expect(await state(of.accountId)).toEqual({ posted: 60_000, leased: 0, claim: 0 })
     // As its notification says, which comes besides.
     const told = takenBack(of.topUpId, [["out_late", 20_000n]], {
@@ -311,6 +329,10 @@ describe("an operator's refund", () => {
     })
     expect(await refunds().reverse(of.topUp, told)).toBe(false)
     expect(await state(of.accountId)).toEqual({ posted: 60_000, leased: 0, claim: 0 })
+    // Of all that was paid, fees and all, nothing is left to take a second time: that is an operator's.
+    const other = await paid()
+    await overtaken(other, { kind: "paid-out", reference: "out_later" }, 101_200n)
+    expect(await overOf(other)).toEqual([{ over: 101_200, note: null, resolved: false }])
     await agree()
   })
 
