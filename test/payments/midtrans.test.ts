@@ -1,6 +1,5 @@
 /** Midtrans as its documentation describes it, played by a server on loopback. */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
-import { Failure } from "../../src/failure/failure.ts"
 import { midtransProvider } from "../../src/payments/midtrans.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"
 
@@ -228,6 +227,7 @@ const paid = async () => {
 
 const asking = { id: "ref_x", topUpId: "top_x", amountRp: 5_000n, reason: "a reason" }
 const provider = () => midtransProvider({ serverKey: SERVER_KEY, baseUrl: midtrans.url.origin })
+const down = () => new Response("down", { status: 500 })
 /** Refunds that Midtrans has made, by their key. */
 const playing = (made: object[], post: () => object) => (path: string) =>
   Response.json(path.endsWith("/refund") ? post() : settled("top_x", { refunds: made }))
@@ -404,7 +404,6 @@ describe("money that Midtrans took back", () => {
 
     test("is not asked for while what was made before is not known, and not known after no answer", async () => {
       const unavailable = { code: "dependency.upstream_unavailable" }
-      const down = () => new Response("down", { status: 500 })
       answer = down
       expect(await provider().refund?.(asking)).toMatchObject(unavailable)
       expect(asked.map(({ method }) => method)).toEqual(["GET"])

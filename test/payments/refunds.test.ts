@@ -120,6 +120,27 @@ async function agree() {
     expect(await checkClaim(target.sql, claim)).toMatchObject({ claim: claim.name, shown: [] })
 }
 
+/** A person pays one out by hand while the provider is asked once more, which answers so after that. */
+async function overtaken(of: Awaited<ReturnType<typeof paid>>, late: ProviderRefunded, rp = 20_000n) {
+  answer = () => new Failure("dependency.upstream_unavailable")
+  const made = await refunds().make(terms(of, rp, { byProvider: true }), act())
+  if (made instanceof Failure) throw new Error("not made")
+  await target.sql`update refunds set created_at = now() - interval '4 days', next_attempt_at = now() where id = ${made.id}`
+  const answered = Promise.withResolvers<ProviderRefunded>()
+  const begun = Promise.withResolvers<void>()
+  answer = () => {
+    begun.resolve()
+    return answered.promise
+  }
+  const polled = refunds().poll()
+  await begun.promise
+  const byHand = { to: "paid_out", reference: "bank 1", reason: "no answer" } as const
+  expect(await refunds().change(made.id, byHand, act())).toMatchObject({ status: "paid_out", payout: "by_hand" })
+  answered.resolve(late)
+  await polled
+  return made
+}
+
 describe("an operator's refund", () => {
   test("takes a part of a top-up once for each key, and the rest to the last rupiah, but no more", async () => {
     const of = await paid()
@@ -284,27 +305,6 @@ describe("an operator's refund", () => {
     await agree()
   })
 
-  /** A person pays one out by hand while the provider is asked once more, which answers so after that. */
-  async function overtaken(of: Awaited<ReturnType<typeof paid>>, late: ProviderRefunded, rp = 20_000n) {
-    answer = () => new Failure("dependency.upstream_unavailable")
-    const made = await refunds().make(terms(of, rp, { byProvider: true }), act())
-    if (made instanceof Failure) throw new Error("not made")
-    await target.sql`update refunds set created_at = now() - interval '4 days', next_attempt_at = now() where id = ${made.id}`
-    const answered = Promise.withResolvers<ProviderRefunded>()
-    const begun = Promise.withResolvers<void>()
-    answer = () => {
-      begun.resolve()
-      return answered.promise
-    }
-    const polled = refunds().poll()
-    await begun.promise
-    const byHand = { to: "paid_out", reference: "bank 1", reason: "no answer" } as const
-    expect(await refunds().change(made.id, byHand, act())).toMatchObject({ status: "paid_out", payout: "by_hand" })
-    answered.resolve(late)
-    await polled
-    return made
-  }
-
   test("that a person paid out while the provider was asked, which then refused, stays as it is", async () => {
     const of = await paid()
     const { id } = await overtaken(of, { kind: "refused", why: "412 too late" })
@@ -357,16 +357,16 @@ describe("an operator's refund", () => {
   })
 })
 
-describe("what the provider tells by the name of a refund that it was asked for", () => {
-  const sent = async (of: { accountId: string; topUpId: string }, rp = 20_000n) => {
-    const made = await refunds().make(terms(of, rp, { byProvider: true }), act())
-    if (made instanceof Failure) throw new Error("not made")
-    return made
-  }
-  const told = (of: { topUpId: string }, name: string, rp: bigint, refundId?: string) =>
-    takenBack(of.topUpId, [[name, rp]], { kind: "provider_refund", ...(refundId !== undefined && { refundId }) })
-      .reversals
+const sent = async (of: { accountId: string; topUpId: string }) => {
+  const made = await refunds().make(terms(of, 20_000n, { byProvider: true }), act())
+  if (made instanceof Failure) throw new Error("not made")
+  return made
+}
+const toldAs = (of: { topUpId: string }, name: string, rp: bigint, refundId?: string) =>
+  takenBack(of.topUpId, [[name, rp]], { kind: "provider_refund", ...(refundId !== undefined && { refundId }) })
+    .reversals
 
+describe("what the provider tells by the name of a refund that it was asked for", () => {
   test("is that refund, also where it had said that it would not", async () => {
     const of = await paid()
     answer = () => ({ kind: "refused", why: "412 not now" })
@@ -397,11 +397,11 @@ describe("what the provider tells by the name of a refund that it was asked for"
   test("is no part of the sum that it took unasked, under whatever names that is told", async () => {
     const of = await paid()
     answer = () => ({ kind: "paid-out", reference: "92" })
-    const ours = told(of, "92", 20_000n, (await sent(of)).id)
+    const ours = toldAs(of, "92", 20_000n, (await sent(of)).id)
     for (const name of ["93", "its other name"]) {
       const notice = {
         ...takenBack(of.topUpId, [], { backRp: 30_000n }),
-        reversals: [...ours, ...told(of, name, 10_000n)],
+        reversals: [...ours, ...toldAs(of, name, 10_000n)],
       }
       await refunds().reverse(of.topUp, notice)
       expect(await state(of.accountId)).toEqual({ posted: 70_000, leased: 0, claim: 0 })
@@ -412,7 +412,7 @@ describe("what the provider tells by the name of a refund that it was asked for"
   test("leaves the rest that has no name as it is", async () => {
     const of = await paid()
     answer = () => ({ kind: "paid-out", reference: "94" })
-    const ours = told(of, "94", 20_000n, (await sent(of)).id)
+    const ours = toldAs(of, "94", 20_000n, (await sent(of)).id)
     const unnamed = rest(of, 10_000n, "provider_refund").reversals
     const notice = { ...takenBack(of.topUpId, [], { backRp: 30_000n }), reversals: [...ours, ...unnamed] }
     for (let n = 0; n < 2; n++) await refunds().reverse(of.topUp, notice)

@@ -84,12 +84,12 @@ describe("a Bedrock stream as server-sent events", () => {
   })
 })
 
-describe("a Bedrock error", () => {
-  const told = (status: number, body: JsonObject, header?: string) => {
-    const headers = new Headers(header === undefined ? {} : { "x-amzn-errortype": header })
-    return bedrockError(status, body, headers)
-  }
+const errorOf = (status: number, body: JsonObject, header?: string) => {
+  const headers = new Headers(header === undefined ? {} : { "x-amzn-errortype": header })
+  return bedrockError(status, body, headers)
+}
 
+describe("a Bedrock error", () => {
   // Bedrock User Guide, "Troubleshooting Amazon Bedrock API Error Codes", and what the service says.
   test.each([
     "The provided model identifier is invalid.",
@@ -102,7 +102,7 @@ describe("a Bedrock error", () => {
     "Access denied. This Model is marked by provider as Legacy.",
   ])("that the catalogue causes is no fault of the request: %s", (message) => {
     const error = { status: 404, body: { error: { type: "model_not_found", message } } }
-    expect(told(400, { message }, "ValidationException")).toEqual(error)
+    expect(errorOf(400, { message }, "ValidationException")).toEqual(error)
   })
 
   test.each([
@@ -112,6 +112,6 @@ describe("a Bedrock error", () => {
     ["TooManyRequestsException", "com.amazon#AccessDeniedException", 429, "rate_limit_error"],
   ])("is of the kind that its header %p or its body %p names", (header, type, status, name) => {
     const body = type === undefined ? { Message: "m" } : { __type: type, Message: "m" }
-    expect(told(400, body, header)).toEqual({ status, body: { error: { type: name, message: "m" } } })
+    expect(errorOf(400, body, header)).toEqual({ status, body: { error: { type: name, message: "m" } } })
   })
 })
