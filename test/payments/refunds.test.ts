@@ -342,6 +342,13 @@ describe("an operator's refund", () => {
     const made = await refunds().make(terms(of, 25_000n, { byProvider: true }), act())
     expect(made).toMatchObject({ status: "booked", problem: "412 too late" })
     if (made instanceof Failure) throw new Error("not made")
+    // Asked once more, it is open again until the provider says the same.
+    answer = () => new Failure("dependency.upstream_unavailable")
+    const sending = await refunds().change(made.id, { to: "sending", reason: "once more" }, act())
+    expect(sending).toMatchObject({ status: "sending", problem: undefined })
+    answer = () => ({ kind: "refused", why: "412 too late" })
+    await target.sql`update refunds set next_attempt_at = now() where id = ${made.id}`
+    await refunds().poll()
     expect(await refunds().change(made.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
       status: "cancelled",
     })
