@@ -222,6 +222,42 @@ test("settings: by role, field by field; the language is always the person's own
   const developer = await member(owner, "developer")
   expect((await call(developer, "GET", "/account")).json["buyer_name"]).toBeNull()
   expect((await call(viewer, "GET", "/account")).json["buyer_name"]).toBe("PT Maju")
+  await call(billing, "PATCH", "/account", { low_balance_email: "alerts@example.com" })
+  expect((await call(viewer, "GET", "/account")).json["low_balance_email"]).toBe("alerts@example.com")
+  expect((await call(developer, "GET", "/account")).json["low_balance_email"]).toBeNull()
+})
+
+test("each setting is for the owner, for who pays, or for everybody", async () => {
+  const owner = await gateway.person()
+  const settings = {
+    time_zone: "Asia/Makassar",
+    low_balance_email: "alerts@example.com",
+    low_balance_threshold_micro: 1,
+    budget_mails: true,
+    buyer_name: "PT Maju",
+    buyer_address: "Jalan Satu 1",
+    buyer_npwp: "012345678901000",
+    language: "en",
+  }
+  const allowed: Record<string, string[]> = {}
+  for (const role of memberRoles) {
+    const person = await member(owner, role)
+    for (const [name, value] of Object.entries(settings)) {
+      // Also to take it away, and beside one that everybody may change.
+      const wishes = [{ [name]: value }, { [name]: null }, { language: "id", [name]: value }]
+      const answers = await Promise.all(wishes.map((wish) => call(person, "PATCH", "/account", wish)))
+      const codes = new Set(answers.map(({ status, code }) => code ?? status))
+      expect([role, name, codes.size]).toEqual([role, name, 1])
+      if (codes.has(200)) (allowed[name] ??= []).push(role)
+      else expect([...codes]).toEqual(["auth.role_required"])
+    }
+  }
+  const ofPayers = Object.keys(settings).filter((name) => name !== "time_zone" && name !== "language")
+  expect(allowed).toEqual({
+    time_zone: ["owner"],
+    ...Object.fromEntries(ofPayers.map((name) => [name, ["owner", "billing"]])),
+    language: [...memberRoles],
+  })
 })
 
 test("whose own account is frozen only looks; a frozen account invites nobody", async () => {
