@@ -69,6 +69,10 @@ describe("over HTTP", () => {
     const wrong = await post(person, "/keys", "a", { name: "one", spending_limit_micro: 5 })
     expect(wrong.json.code).toBe("request.invalid")
     expect((await post(person, "/keys", "a", { name: 7 })).json.code).toBe("request.invalid")
+    // So does one that the statement itself refuses.
+    await world.sql`update accounts set frozen_at = now(), frozen_reason = 'a test' where id = ${person.id}`
+    expect((await post(person, "/keys", "a", { name: "one" })).json.code).toBe("auth.account_frozen")
+    await world.sql`update accounts set frozen_at = null, frozen_reason = null where id = ${person.id}`
     expect((await post(person, "/keys", "a", { name: "one" })).status).toBe(201)
   })
 
@@ -294,6 +298,8 @@ describe("between processes", () => {
     await one.once(person.id, "k", one.make(person))
     await world.sql`update idempotency_keys set expires_at = now() where account_id = ${person.id}`
     expect(codeOf(await other.once(person.id, "k", other.make(person)))).toBe("done")
+    const third = await startProcess()
+    expect(codeOf(await third.once(person.id, "k", third.make(person)))).toBe("idempotency.finished")
     expect(await keysOf(person)).toHaveLength(2)
     await world.sql`update idempotency_keys set expires_at = now() where account_id = ${person.id}`
     expect(await idempotencyKeyStore(world.db).removeExpired()).toBe(1)
@@ -328,6 +334,30 @@ describe("bounds", () => {
     expect((await store.claim(name("b"))).kind).toBe("claimed")
     expect((await store.claim(name("c"))).kind).toBe("too many")
     expect((await store.claim(name("a"))).kind).toBe("in progress")
+  })
+
+  test("a claim that is sent again is the same one, and one that is over is for the same request alone", async () => {
+    const person = await world.signUp()
+    const store = idempotencyKeyStore(world.db)
+    const claim = {
+      scope: person.id,
+      accountId: person.id,
+      keyHash: Buffer.alloc(32, "a"),
+      fingerprint: Buffer.alloc(32, "f"),
+      claim: nanoid(),
+      processId: "proc_x",
+    }
+    for (const _ of [1, 2]) expect((await store.claim(claim)).kind).toBe("claimed")
+    await store.giveUp(claim)
+    const next = { ...claim, claim: nanoid() }
+    expect((await store.claim({ ...next, fingerprint: Buffer.alloc(32, "g") })).kind).toBe("mismatch")
+    expect((await store.claim(next)).kind).toBe("claimed")
+    // Whoever has lost it frees nothing of it.
+    await store.free(claim)
+    expect((await store.find(next)).kind).toBe("in progress")
+    await store.finish(next, "made")
+    await store.free(next)
+    expect((await store.find(next)).kind).toBe("finished")
   })
 
   test("of answers a process keeps twenty of an account, for five minutes, none over 64 KiB", async () => {

@@ -194,7 +194,11 @@ test("a session that looks at another account meanwhile refuses what was meant f
   expect((await meant(owner.accountId)).status).toBe(201)
   const other = await meant(person.accountId)
   expect([other.status, other.code]).toEqual([409, "auth.other_account"])
+  // What is the person's own is meant by a page that shows either.
+  const endOthers = (id: string) => call(person, "DELETE", "/account/sessions", undefined, { "X-Account-Id": id })
+  expect([(await endOthers(owner.accountId)).status, (await endOthers(person.accountId)).status]).toEqual([204, 204])
   await lookAt(person, person)
+  expect((await endOthers(owner.accountId)).code).toBe("auth.other_account")
   expect((await meant(owner.accountId)).code).toBe("auth.other_account")
   expect((await meant(person.accountId)).status).toBe(201)
 })
