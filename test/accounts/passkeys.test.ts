@@ -75,6 +75,9 @@ test("it signs in alone, and as the second step; a session of it has shown a fac
   const alone = await signIn(device)
   expect([alone.status, alone.json.account.id]).toEqual([200, id])
   expect(alone.headers.get("set-cookie")).toContain("HttpOnly")
+  const passkey = device.sign(await options())
+  const foreign = await post("/auth/sign-in/passkey", { passkey }, undefined, { origin: "https://example.org" })
+  expect([foreign.status, foreign.headers.get("set-cookie")]).toEqual([200, null])
   const { token } = await half(email)
   const asked = await post("/auth/sign-in/second-factor/options", { token })
   expect(asked.json.allowCredentials).toHaveLength(1)
@@ -82,7 +85,7 @@ test("it signs in alone, and as the second step; a session of it has shown a fac
   expect([whole.status, whole.json.account.id]).toEqual([200, id])
   const rows = await world.sql<{ showed: boolean }[]>`
     select factor_at is not null as showed from sessions where account_id = ${id}`
-  expect(rows.map(({ showed }) => showed)).toEqual([true, true, true])
+  expect(rows.map(({ showed }) => showed)).toEqual([true, true, true, true])
   const { json } = await world.call("GET", "/account/passkeys", { token: alone.json.session_token })
   expect(json.data[0].last_used_at).toBeString()
 })

@@ -91,6 +91,13 @@ test("a sign-in takes both steps, and half of one opens nothing", async () => {
   expect(whole.headers.get("set-cookie")).toContain("HttpOnly")
   expect((await account(whole.json.session_token)).status).toBe(200)
   expect((await show(half, codeOf(app))).status).toBe(401)
+  // A foreign page has its visitor keep no session.
+  const body = { token: await halfSignIn(email), code: codeOf(app) }
+  const foreign = await world.call("POST", "/auth/sign-in/second-factor", {
+    body,
+    headers: { origin: "https://example.org" },
+  })
+  expect([foreign.status, foreign.headers.get("set-cookie")]).toEqual([200, null])
 })
 
 test("a code is good for its own step, the one before and the next, and no code is taken twice", async () => {

@@ -361,14 +361,15 @@ describe("authentication", () => {
     expect((await change("http://loket.example")).status).toBe(403)
   })
 
-  test("gives a foreign page's sign-in no cookie", async () => {
-    const { email } = await world.signUp()
-    const { status, headers } = await world.call("POST", "/auth/sign-in", {
-      body: { email, password: PASSWORD },
-      headers: { origin: "https://example.org" },
-    })
-    expect(status).toBe(200)
-    expect(headers.get("set-cookie")).toBeNull()
+  test("gives a foreign page's sign-up and sign-in no cookie", async () => {
+    const body = { email: fresh(), password: PASSWORD }
+    for (const [path, made] of [
+      ["/auth/sign-up", 201],
+      ["/auth/sign-in", 200],
+    ] as const) {
+      const { status, headers } = await world.call("POST", path, { body, headers: { origin: "https://example.org" } })
+      expect([path, status, headers.get("set-cookie")]).toEqual([path, made, null])
+    }
   })
 })
 
