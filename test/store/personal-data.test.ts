@@ -93,6 +93,26 @@ test("a deleted account's owner is forgotten at its time and not before, and its
   expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
 })
 
+test("nothing of a forgotten owner is left in the rows that stay", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  await account(database, "acc_old", 30.1)
+  await sql`
+    update accounts set password_hash = 'of Ana', buyer_name = 'Ana', buyer_address = 'of Ana', buyer_npwp = '012345678901000',
+      low_balance_threshold_micro = 1, low_balance_told_at = now(), frozen_at = now(), frozen_reason = 'of Ana'`
+  await sql`update api_keys set networks = '{203.0.113.7/32}', origins = '{https://ana.example}'`
+  await removeOverdue(db, { erasedAfterDays: 30 })
+  const rows = await sql<
+    { row: string }[]
+  >`select a::text as row from accounts a union all select k::text from api_keys k`
+  const text = rows.map(({ row }) => row).join()
+  for (const word of ["Ana", "ana.example", "203.0.113.7", "012345678901000", "mail.id"])
+    expect(text).not.toContain(word)
+  const [kept] =
+    await sql`select low_balance_threshold_micro, low_balance_told_at, frozen_at is not null as frozen from accounts`
+  expect(kept).toEqual({ low_balance_threshold_micro: null, low_balance_told_at: null, frozen: true })
+})
+
 const waiting = (id: string) => [id, `${id}@mail.id`, "Ana"]
 const erased = (id: string) => [id, `${id}@deleted.invalid`, null]
 
@@ -152,6 +172,16 @@ test("sessions, networks, sign-ups and mails go when they are over, and many at 
     insert into sign_in_steps (token_hash, account_id, password_hash, expires_at)
     values ('over', 'acc_1', 'x', now() - interval '1 second'), ('good', 'acc_1', 'x', now() + interval '1 minute')`
   await sql`
+    insert into invitations (id, account_id, email, role, invited_by, expires_at)
+    select 'inv_' || name, 'acc_1', name || '@mail.id', 'viewer', 'acc_1', until
+    from (values ('over', now() - interval '1 second'), ('good', now() + interval '1 minute')) as made (name, until)`
+  await sql`
+    insert into passkey_challenges (challenge, purpose, bound_to, expires_at)
+    values ('over', 'sign-in', '', now() - interval '1 second'), ('good', 'sign-in', '', now() + interval '1 minute')`
+  await sql`
+    insert into allowances (name, used, ends_at)
+    values ('over', 1, now() - interval '1 second'), ('good', 1, now() + interval '1 minute')`
+  await sql`
     insert into outbox (account_id, channel, kind, data, expires_at, due_at, created_at)
     select 'acc_1', 'mail', 'balance.low', '{}', now(), due, now() - make_interval(days => age)
     from (values (null::timestamptz, 31), (null, 29), (now(), 31)) as told (due, age)`
@@ -160,13 +190,27 @@ test("sessions, networks, sign-ups and mails go when they are over, and many at 
     account_networks: 1,
     sign_ups: 1,
     account_mails: 1,
+    invitations: 1,
     sign_in_steps: 1,
+    passkey_challenges: 1,
     outbox: 1,
   })
   const [left] = await sql`
     select (select count(*)::int from sessions) as sessions, (select network from account_networks) as known,
-      (select network from sign_ups) as network, (select count(*)::int from account_mails) as mails`
-  expect(left).toEqual({ sessions: 1, known: "2.2.2.2", network: "2.2.2.2", mails: 1 })
+      (select network from sign_ups) as network, (select count(*)::int from account_mails) as mails,
+      (select id from invitations) as invitation, (select encode(token_hash, 'escape') from sign_in_steps) as step,
+      (select encode(challenge, 'escape') from passkey_challenges) as challenge,
+      (select name from allowances where name <> 'retention') as allowance`
+  expect(left).toEqual({
+    sessions: 1,
+    known: "2.2.2.2",
+    network: "2.2.2.2",
+    mails: 1,
+    invitation: "inv_good",
+    step: "good",
+    challenge: "good",
+    allowance: "good",
+  })
 })
 
 test("a run goes thirty days after its end, with what it has spent and leased; its calls' records stay", async () => {
@@ -191,6 +235,8 @@ test("a run goes thirty days after its end, with what it has spent and leased; i
     { id: "run_young", spent: 5n },
   ])
   expect((await sql`select from key_spend where key_id = 'run_over'`).length).toBe(0)
+  const leased = await sql`select key_id from budget_leases order by key_id`
+  expect(leased.map(({ key_id: id }) => id)).toEqual(["run_held", "run_open", "run_young"])
 })
 
 test("a rule that cannot be carried out is told, and keeps nothing else from going", async () => {
