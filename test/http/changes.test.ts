@@ -107,6 +107,15 @@ describe("over HTTP", () => {
     for (const secret of [key, "Rahasia", json.key, PASSWORD]) expect(text).not.toContain(secret)
   })
 
+  test("a question with a key is asked anew each time", async () => {
+    const person = await world.signUp()
+    const ask = () => world.call("GET", "/keys", { token: person.token, headers: { "idempotency-key": "a" } })
+    expect((await ask()).json.data).toEqual([])
+    await post(person, "/keys", "a", { name: "one" })
+    const again = await ask()
+    expect([again.json.data.length, again.headers.get("idempotency-replayed")]).toEqual([1, null])
+  })
+
   test("a change without a body, and without an answer", async () => {
     const person = await world.signUp()
     const { json } = await post(person, "/keys", "a", { name: "one" })

@@ -604,6 +604,15 @@ describe("the list", () => {
     }
   })
 
+  test("goes on after a key of the account alone", async () => {
+    const [{ token }, stranger] = [await world.signUp(), await world.signUp()]
+    await create(token)
+    const { json } = await create(stranger.token)
+    const after = async (id: string) =>
+      (await page(token, `?cursor=${Buffer.from(`active ${id}`).toString("base64url")}`)).data
+    expect(await after(json.id)).toEqual(await after("key_none"))
+  })
+
   test("has fifty on a page unless told, a hundred at most", async () => {
     const { id, token } = await world.signUp()
     await world.sql`
