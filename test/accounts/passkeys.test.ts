@@ -324,6 +324,15 @@ test("wrong ones are bounded: by account at the second step, by network alone", 
   expect(world.pauses.length).toBeGreaterThan(0)
 })
 
+test("right ones are slowed down by nothing, however many", async () => {
+  const { device } = await withPasskey()
+  // What others have failed at is forgotten.
+  world.pass(1_000_000)
+  world.pauses.length = 0
+  for (let n = 0; n < 7; n++) expect((await signIn(device)).status).toBe(200)
+  expect(world.pauses).toEqual([])
+})
+
 test("of one session's challenges only the latest five are kept", async () => {
   const { token, device } = await withPasskey()
   const another = await withPasskey()

@@ -190,6 +190,24 @@ test("wrong codes are bounded by account, whatever the half sessions and the pro
   expect((await show(halves[0] ?? "", codeOf(app))).status).toBe(200)
 })
 
+test("right codes count for nothing, however many", async () => {
+  const { email, app } = await withApp()
+  for (let n = 0; n <= CODE_TRIES; n++)
+    expect([n, (await show(await halfSignIn(email), codeOf(app))).status]).toEqual([n, 200])
+})
+
+test("first codes of an app are bounded as all others are", async () => {
+  const { token } = await person()
+  await post("/account/second-factor", { password: PASSWORD }, token)
+  const tried: boolean[] = []
+  for (let n = 0; n <= CODE_TRIES; n++) {
+    const { status, headers } = await post("/account/second-factor/confirm", { code: "000000" }, token)
+    expect(status).toBe(401)
+    tried.push(!headers.has("retry-after"))
+  }
+  expect(tried).toEqual([...Array<boolean>(CODE_TRIES).fill(true), false])
+})
+
 test("who knows the password guesses no faster from many networks, and keeps the owner out of nothing at home", async () => {
   const { email, app } = await withApp()
   const half = await halfSignIn(email)
