@@ -1,5 +1,6 @@
 /** What is known of people: every column is in the document or is said here to tell nothing, and what is over its time goes. */
 import { expect, test } from "bun:test"
+import { accountStore } from "../../src/store/accounts.ts"
 import { removeOverdue } from "../../src/store/retention.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
@@ -91,6 +92,49 @@ test("a deleted account's owner is forgotten at its time and not before, and its
   ])
   await nextRound(database)
   expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
+})
+
+test("with an account goes at once what opens it and what was told of it, and nothing of another's", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  for (const id of ["acc_gone", "acc_other", "acc_third"]) await account(database, id)
+  for (const id of ["acc_gone", "acc_other"]) {
+    const bytes = Buffer.from(id)
+    await sql`insert into sessions (token_hash, account_id, expires_at) values (${bytes}, ${id}, now() + interval '1 hour')`
+    await sql`insert into account_networks (account_id, network) values (${id}, '192.0.2.1')`
+    await sql`insert into account_mails (account_id, kind, email, expires_at) values (${id}, 'prove', 'a@mail.id', now() + interval '1 hour')`
+    await sql`insert into second_factors (account_id, secret) values (${id}, ${bytes})`
+    await sql`
+      insert into passkeys (id, account_id, place, credential_id, public_key, counter, transports, name)
+      values (${`pk_${id}`}, ${id}, 1, ${bytes}, '', 0, '{}', 'x')`
+    await sql`insert into recovery_codes (account_id, code_hash) values (${id}, ${bytes})`
+    await sql`insert into sign_in_steps (token_hash, account_id, password_hash, expires_at) values (${bytes}, ${id}, 'x', now() + interval '1 hour')`
+    await sql`
+      insert into refused_calls (request_id, account_id, key_id, refused_at, endpoint, code)
+      values (${`req_${id}`}, ${id}, ${`key_${id}`}, now(), 'chat', 'request.invalid')`
+    await sql`insert into refused_counts (account_id, hour, code, process_id, calls) values (${id}, now(), 'request.invalid', 'prc_1', 1)`
+    await sql`
+      insert into management_tokens (id, account_id, key_id, name, token_hash, prefix, last4)
+      values (${`mgt_${id}`}, ${id}, ${`key_${id}`}, 'x', ${bytes}, 'mt-abc', 'wxyz')`
+    await sql`insert into webhooks (account_id, url, secret) values (${id}, 'https://example.com/', 'whsec_x')`
+    await sql`
+      insert into members (account_id, member_id, role, invited_by, invitation_hash)
+      values (${id}, 'acc_third', 'viewer', 'x', ''), ('acc_third', ${id}, 'viewer', 'x', '')`
+    await sql`
+      insert into invitations (id, account_id, email, role, invited_by, expires_at)
+      select 'inv_' || ${id}::text || account, account, ${id}::text || '@mail.id', 'viewer', ${id}, now() + interval '1 day'
+      from (values (${id}::text), ('acc_third')) as invited (account)`
+  }
+  await accountStore(db).delete("acc_gone")
+  const tables =
+    "sessions account_networks account_mails second_factors passkeys recovery_codes sign_in_steps refused_calls refused_counts management_tokens webhooks members invitations"
+  for (const table of tables.split(" ")) {
+    const [row] = await sql`
+      select count(*) filter (where t::text like '%acc_gone%' or t.account_id = 'acc_gone')::int as gone,
+        count(*) filter (where t.account_id = 'acc_other')::int as other
+      from ${sql(table)} t`
+    expect([table, row]).toEqual([table, { gone: 0, other: 1 }])
+  }
 })
 
 test("nothing of a forgotten owner is left in the rows that stay", async () => {
