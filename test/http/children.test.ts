@@ -255,6 +255,21 @@ describe("limits outside the parent's", () => {
     }
   })
 
+  test("are what a child has of its parent that is given none", async () => {
+    await change({ fallback: "off", replays_retries: false })
+    const { id } = await child()
+    const shown = await (await manage("GET", `/${id}`)).json()
+    expect(shown).toMatchObject({ fallback: "off", replays_retries: false })
+  })
+
+  test("are refused of a limit alone, whose period the child has", async () => {
+    await change(limits)
+    const { id } = await child({ spending_limit_micro: 1, spending_period: "monthly" })
+    const more = (limit: number) => manage("PATCH", `/${id}`, { spending_limit_micro: limit })
+    expect((await more(1_000_000)).status).toBe(200)
+    await expectFailure(await more(1_000_001), 400, "request.invalid")
+  })
+
   test("are at their edge what the parent has; a longer period may come to more", async () => {
     await change(limits)
     const { id } = await child({ ...limits, networks: ["10.1.0.0/16", "2001:db8:1::/48"] })
