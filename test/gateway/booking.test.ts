@@ -25,14 +25,20 @@ async function bookingOf() {
   } as unknown as Admission
   const events: CallEvent[] = []
   const finished: FinishedCall[] = []
-  const learnt: number[] = []
+  const learnt: string[] = []
   const call = {
     ports: {
       actors: { ...actors, ledger: ledger.actors.ledger } as Actors,
       withdrawals: ledger.withdrawals,
       finished: (one: FinishedCall) => void finished.push(one),
-      calibration: { learn: (_: string, __: number, counted: number) => void learnt.push(counted) },
-      factors: { learn: () => {} },
+      calibration: {
+        learn: (model: string, estimate: number, counted: number) =>
+          void learnt.push(`${model} ${counted}/${estimate}`),
+      },
+      factors: {
+        learn: (accountId: string, model: string, of: string, factor: number) =>
+          void learnt.push(`${accountId} ${model} ${of} ${factor}`),
+      },
     },
     requestId: billed.opening.requestId,
     caller: { keyHash: "key", record: { accountId: "acc", keyId: "key", breakers: CEILINGS } },
@@ -69,7 +75,34 @@ test("an answer is charged, and is over once it is durable: told, learnt from, a
   booking.onSettled("durable")
   expect([booking.charge, booking.isDurable, booking.record?.status]).toEqual([micro(40n), true, "ok"])
   expect(finished).toMatchObject([{ requestId: "req_1", durable: true, record: { status: "ok", charge: micro(40n) } }])
-  expect(learnt).toEqual([0])
+  expect(learnt).toEqual(["m 0/10"])
+})
+
+test("what a backend counted of one answered turn is learnt: of text, and for an account whose call the house had to pay for", async () => {
+  const counted = { input: 12, cacheRead: 3, cacheWrite: 5, output: 4 }
+  // More than its purses have.
+  const dear = { ...counted, output: 400 }
+  const usual = { turns: 1, media: undefined as object | undefined, inputTokens: 10, documents: 0, hasSearched: false }
+  for (const [tokens, other, expected] of [
+    [counted, {}, ["m 20/10"]],
+    [counted, { turns: 2 }, []],
+    [undefined, {}, []],
+    [counted, { media: {} }, []],
+    [counted, { hasSearched: true }, []],
+    [dear, {}, ["m 20/10", "acc m texts 2"]],
+    [dear, { media: {}, documents: 5 }, ["acc m documents 2"]],
+    [dear, { inputTokens: 20 }, ["m 20/10"]],
+    [dear, { turns: 2 }, []],
+  ] as const) {
+    const { turns, media, inputTokens, documents, hasSearched } = { ...usual, ...other }
+    const { booking, call, learnt } = await bookingOf()
+    Object.assign(call.plan.request, { media, inputTokens })
+    call.plan.inputEstimate.documents = documents
+    call.costs.hasSearched = hasSearched
+    booking.settle({ ...answered(0n), tokens, turns }, false)
+    booking.onSettled("durable")
+    expect({ tokens, other, learnt }).toEqual({ tokens, other, learnt: [...expected] })
+  }
 })
 
 test("what a fenced process has settled costs its customer nothing, and the house what it cost", async () => {

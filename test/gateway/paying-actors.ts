@@ -19,7 +19,7 @@ import { Run, type RunCommand } from "../../actors/run.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { type Actors, LedgerActor } from "../../src/gateway/actors.ts"
 import type { Admission } from "../../src/gateway/admit.ts"
-import type { End } from "../../src/gateway/attempt.ts"
+import type { AnsweredEnd } from "../../src/gateway/attempt.ts"
 import {
   AccountActors,
   BreakerActors,
@@ -239,7 +239,7 @@ export async function callOf(has: Has, paying: readonly Purse[] = PURSES) {
   return { ...world, call, seats: () => seats }
 }
 
-export const answered = (cost: bigint | undefined, excess = 0n): End => ({
+export const answered = (cost: bigint | undefined, excess = 0n): AnsweredEnd => ({
   kind: "answered",
   tokens: cost === undefined ? undefined : { ...noTokens, output: Number(cost) },
   excess: micro(excess),
