@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { systemClock } from "../../actors/kernel/clock.ts"
 import { Ledger, type LedgerCommand, type LedgerView, type Settlement } from "../../actors/ledger.ts"
+import { DatabaseUnavailable, openDatabase } from "../../src/store/database.ts"
 import { ledgerStore } from "../../src/store/ledger.ts"
 import { startTestGateway } from "../gateway/harness.ts"
 import { openTestDatabase, type TestDatabase } from "../store/harness.ts"
@@ -74,4 +75,17 @@ test("counts whose price is past what can be said take what there is, and the ne
   await gateway.topUp(person, 100_000)
   expect((await ask(model)).headers.get("x-cost-rp")).toBe("1000.000001")
   await reconcile(gateway.sql)
+})
+
+test("a batch of nothing asks the store whether it is there", async () => {
+  const empty = { openings: [], settlements: [] }
+  const options = { processId: "prc", fenced: () => {}, archived: () => {} }
+  expect(await ledgerStore({ database: target.db, ...options }).commit(empty, false)).toEqual({
+    fenced: [],
+    locked: [],
+  })
+  const away = openDatabase({ url: "postgres://nobody@127.0.0.1:1/none", connections: 1 })
+  const asked = ledgerStore({ database: away, ...options }).commit(empty, false)
+  expect(await asked.catch((error: unknown) => error)).toBeInstanceOf(DatabaseUnavailable)
+  await away.close()
 })
