@@ -14,15 +14,15 @@ const DEADLINE_MS = 1_000
 /** A call that has been forwarded, as its booking sees it. */
 async function bookingOf() {
   const ledger = withdrawing([])
-  const { call: billed, actors, crashes, taken } = await callOf(FULL)
+  const { call: billed, admission: taking, actors, taken } = await callOf(FULL)
   let released = 0
   const admission = {
-    ...billed.admission,
+    ...taking,
     leaseId: 1n,
     starts: billed.opening.starts,
     parent: billed.opening.parent,
     release: () => void released++,
-  } as unknown as Admission
+  }
   const events: CallEvent[] = []
   const finished: FinishedCall[] = []
   const learnt: string[] = []
@@ -58,8 +58,8 @@ async function bookingOf() {
     state: "settling" as State,
     receive: (event: CallEvent) => void events.push(event),
   }
-  const booking = new Booking(call as unknown as BookedCall, admission, 0)
-  return { ...ledger, booking, call, admission, crashes, taken, events, finished, learnt, released: () => released }
+  const booking = new Booking(call as unknown as BookedCall, admission as unknown as Admission, 0)
+  return { ...ledger, booking, call, admission, taken, events, finished, learnt, released: () => released }
 }
 
 const types = (events: readonly CallEvent[]) => events.map(({ type }) => type)

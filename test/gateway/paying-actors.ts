@@ -225,18 +225,18 @@ export async function callOf(has: Has, paying: readonly Purse[] = PURSES) {
     },
     seat: { member: { id: "p" } },
     settled: () => void seats--,
-  } as unknown as Admission
+  }
   const call: BilledCall = {
     keyHash: "key",
     opening,
-    admission,
+    admission: admission as unknown as Admission,
     markers: [],
     attempts: 1,
     firstTokenMs: 1,
     durationMs: 2,
     costs: { final: undefined, parts: [] },
   }
-  return { ...world, call, seats: () => seats }
+  return { ...world, call, admission, seats: () => seats }
 }
 
 export const answered = (cost: bigint | undefined, excess = 0n): AnsweredEnd => ({

@@ -126,17 +126,17 @@ test.each(KEYS)(
   },
 )
 
+/** What two calls are told that come one after the other. */
+const refused = (otherwise: Otherwise, has: Has = FULL) => {
+  const { actors } = actorsWith(has, otherwise)
+  const first = reserveOfKeys(actors, CHILD, RESERVATION)
+  const second = reserveOfKeys(actors, CHILD, { ...RESERVATION, requestId: "req_2" })
+  return [first, second].map((reply) => (reply instanceof Failure ? [reply.code, reply.detail.retryAfterS] : "held"))
+}
+
 test.each(KEYS)(
   "a call over a %s's tokens or budget is told so and for how long, and neither where the database does not say",
   (id) => {
-    const refused = (otherwise: Otherwise, has: Has = FULL) => {
-      const { actors } = actorsWith(has, otherwise)
-      const first = reserveOfKeys(actors, CHILD, RESERVATION)
-      const second = reserveOfKeys(actors, CHILD, { ...RESERVATION, requestId: "req_2" })
-      return [first, second].map((reply) =>
-        reply instanceof Failure ? [reply.code, reply.detail.retryAfterS] : "held",
-      )
-    }
     const tokens = (tokensPerMinute: number) => ({ records: { [id]: { tokensPerMinute } } })
     expect(refused(tokens(2 * RESERVED_TOKENS))).toEqual(["held", "held"])
     expect(refused(tokens(RESERVED_TOKENS))).toEqual(["held", ["rate_limit.tpm_exceeded", 60]])
