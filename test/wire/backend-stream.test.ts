@@ -350,6 +350,27 @@ test("shapes that take turns are all remembered, and one that is never seen agai
   expect(read()).toBeLessThan(6)
 })
 
+test("events that go out as they came and events that are written anew keep their order in a run", () => {
+  const models = { a: "catalogue/model", b: "backend-model" }
+  const of = (kind: string, place: number) =>
+    event(`{"model":"${kind === "a" ? models.a : models.b}","choices":[{"delta":{"content":"${kind}${place}"}}]}`)
+  for (const run of ["aabab", "baab", "bbaabb", "abba", "aaaa", "bbbb"]) {
+    const events = [...`ab${run}`].map(of)
+    const [fast, sure] = [new RelayedStream(chat(view)), slow("chat", view)]
+    const parser = new SseParser()
+    parser.feed(new TextEncoder().encode(events.map(({ event: name, data }) => encodeSse(name, data)).join("")))
+    const out: string[] = []
+    for (let learned = 0; learned < 2; learned++) {
+      const one = parser.next()
+      if (one === undefined || one instanceof Failure) throw new Error("no event")
+      out.push(sent([fast.read(one)]))
+    }
+    fast.passThrough(parser, out)
+    expect(parser.next()).toBeUndefined()
+    expect(out.join("")).toBe(sent(events.map((one) => sure.read(one))))
+  }
+})
+
 test("numbers that are not spelled as whole ones are read", () => {
   for (const number of ["01", "1.5", "1e3", "-1", "12345678901234567", '"7"', ""]) {
     const events = ["1", "2", number, "9"].map((spelled) =>
