@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, test } from "bun:test"
 import OpenAI from "openai"
 import type { ModelEvent } from "../../../src/language/prompt.ts"
-import type { JsonObject } from "../../../src/language/json.ts"
+import { type JsonObject, readText } from "../../../src/language/json.ts"
 import { Failure } from "../../../src/failure/failure.ts"
 import { responsesFormat } from "../../../src/wire/responses/format.ts"
 import { streamFailure } from "../../../src/wire/responses/events-out.ts"
@@ -272,7 +272,7 @@ test("every event of thinking, in order", () => {
 
 const toldOf = (event: ModelEvent) => events(sent(encodeAll([event, end], answerView())))
 
-const doneOf = (event: ModelEvent) => toldOf(event).filter(({ type }) => /\.(?:delta|done)$/.test(String(type)))
+const doneOf = (event: ModelEvent) => toldOf(event).filter(({ type }) => /\.(?:delta|done)$/.test(readText(type)))
 
 test("what is done is told whole once more, and a refusal has no likelihoods", () => {
   expect(doneOf({ type: "thinking-delta", text: "Hm" })).toMatchObject([
