@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { systemClock } from "../../actors/kernel/clock.ts"
+import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { OutputMeter } from "../../src/gateway/call-costs.ts"
 import { Relay } from "../../src/gateway/relay.ts"
@@ -217,6 +217,80 @@ describe("an outbox", () => {
     const reader = outbox.stream().getReader()
     await reader.read()
     expect(unread.total).toBeGreaterThan(45 * much.length)
+  })
+
+  test("sends heartbeats to a client that waits, and none to one that has not taken what there is", async () => {
+    const clock = new VirtualClock()
+    const unread = new UnreadBytes(10_000_000)
+    const limits = { heartbeatMs: 8_000, readerStallMs: 300_000 }
+    let beats = 0
+    const outbox: Outbox = new Outbox(
+      { clock, limits, unread },
+      {
+        onIdle() {
+          beats++
+          outbox.heartbeat(": heartbeat\n")
+        },
+        onLeave: () => {},
+      },
+    )
+    outbox.watchIdle()
+    clock.advance(7_000)
+    expect(outbox.hasBegun).toBeFalse()
+    outbox.write("a")
+    expect(outbox.hasBegun).toBeTrue()
+    clock.advance(7_999)
+    expect(beats).toBe(0)
+    clock.advance(1)
+    expect([beats, outbox.unread]).toEqual([1, 1 + 128])
+    // One that was not sent counts as sent, or the next would come at once.
+    clock.advance(7_999)
+    expect(beats).toBe(1)
+    const reader = outbox.stream().getReader()
+    const text = async () => new TextDecoder().decode((await reader.read()).value)
+    expect(await text()).toBe("a")
+    const waiting = text()
+    await Promise.resolve()
+    clock.advance(1)
+    expect(await waiting).toBe(": heartbeat\n")
+    expect([beats, unread.total]).toEqual([2, 0])
+    outbox.end()
+    clock.advance(60_000)
+    expect(beats).toBe(2)
+    outbox.watchIdle()
+    expect(clock.runNext()).toBeFalse()
+  })
+
+  test("takes nothing after its end or for a client that has left, who leaves once", async () => {
+    const unread = new UnreadBytes(10_000_000)
+    let left = 0
+    const open = () => new Outbox(portsOf(unread, 10), { onLeave: () => void left++ })
+    const ended = open()
+    const reading = new Response(ended.stream()).text()
+    ended.write("all")
+    ended.end()
+    ended.end()
+    ended.write("late")
+    ended.catchUp([new Uint8Array(5)])
+    expect(await reading).toBe("all")
+    const gone = open()
+    gone.write("all")
+    gone.leave()
+    gone.leave()
+    gone.write("late")
+    gone.catchUp([new Uint8Array(5)])
+    expect([gone.unread, unread.total, left]).toEqual([0, 0, 1])
+  })
+
+  test("hands over what others have encoded to a client that waits for it", async () => {
+    const { unread, open } = outboxes(10_000_000)
+    const outbox = open()
+    const reader = outbox.stream().getReader()
+    const read = reader.read()
+    await Promise.resolve()
+    outbox.catchUp([new TextEncoder().encode("all")])
+    expect(new TextDecoder().decode((await read).value)).toBe("all")
+    expect([outbox.hasBegun, unread.total]).toEqual([true, 0])
   })
 
   test("takes a client that takes nothing for one that has left, also when all was said", async () => {
