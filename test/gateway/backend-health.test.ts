@@ -72,3 +72,27 @@ test("a try that nobody wanted any more says nothing, an answer that came all th
   health.watch("first", "a-model").ended(answered, true)
   expect(health.views()).toMatchObject([{ calls: 1, answered: 1 }])
 })
+
+test("what it came to since the beginning is told too, by member and model, and each try when it ends", () => {
+  const clock = new VirtualClock()
+  const heard: unknown[] = []
+  const health = new BackendHealth(clock, (...told) => heard.push(told))
+  const watch = health.watch("first", "a-model")
+  clock.advance(30)
+  watch.content()
+  watch.ended(answered, false)
+  health.watch("first", "a-model").ended(refused("upstream.invalid_request", 400), false)
+  health.watch("first", "a-model").ended(failed(), false)
+  health.watch("first", "b-model").ended(failed(), false)
+  expect(heard).toEqual([
+    ["first", "a-model", "answered", 30],
+    ["first", "a-model", "refused_request", undefined],
+    ["first", "a-model", "unreachable", undefined],
+    ["first", "b-model", "unreachable", undefined],
+  ])
+  clock.advance(HEALTH_MINUTES * 60_000)
+  expect(health.views()).toMatchObject([
+    { member: "first", model: "a-model", calls: 0, everAnswered: 1, everFailed: 1, p50Ms: undefined },
+    { member: "first", model: "b-model", calls: 0, everAnswered: 0, everFailed: 1 },
+  ])
+})
