@@ -236,6 +236,7 @@ describe("an outbox", () => {
     )
     outbox.watchIdle()
     clock.advance(7_000)
+    outbox.write("")
     expect(outbox.hasBegun).toBeFalse()
     outbox.write("a")
     expect(outbox.hasBegun).toBeTrue()
