@@ -1,7 +1,7 @@
 /** What calls with an `Idempotency-Key` take of the database and of the memory, and what becomes of those that find no more. */
 import { fullGC } from "bun:jsc"
 import { expect, test } from "bun:test"
-import { systemClock } from "../../actors/kernel/clock.ts"
+import { type Clock, systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
 import { micro } from "../../actors/money/micro.ts"
@@ -18,14 +18,15 @@ const nothing = async () => {
   throw new Error("each key is new")
 }
 
-function callsOn(store: Partial<CallKeyStatements>, replayBytes: number) {
+function callsOn(store: Partial<CallKeyStatements>, replayBytes: number, clock: Clock = systemClock) {
+  const errors: unknown[] = []
   const calls = new CallDeduplication({
-    clock: systemClock,
+    clock,
     store: { takeCallKey: nothing, readCallKey: nothing, takeCallKeyOver: nothing, freeCallKey: nothing, ...store },
     processId: "p",
     limits: { heartbeatMs: 8_000, readerStallMs: 300_000, replayBytes },
     unread: new UnreadBytes(2 ** 30),
-    onError: () => {},
+    onError: (error) => errors.push(error),
   })
   const send = (key: string, work: (first: OriginalCall) => Promise<Answer | Failure>) =>
     calls.runOnce(
@@ -40,7 +41,7 @@ function callsOn(store: Partial<CallKeyStatements>, replayBytes: number) {
       },
       work,
     )
-  return { calls, send }
+  return { calls, send, errors }
 }
 
 test("nobody claims keys faster than they are freed", async () => {
@@ -139,6 +140,25 @@ test("a claimed key is free again after a refusal, not where a crash left the re
   expect(freed).toEqual(["req_refused"])
 })
 
+test("a key that could not be freed is freed later, and that is told each time", async () => {
+  const clock = new VirtualClock()
+  let tries = 0
+  const freeCallKey = async () => {
+    if (++tries < 3) throw new DatabaseUnavailable("away")
+  }
+  const { send, errors } = callsOn({ takeCallKey: async () => true, freeCallKey }, 16_000_000, clock)
+  await send("one", claimed(false))
+  for (const done of [1, 2, 3, 3]) {
+    await Bun.sleep(0)
+    expect(tries).toBe(done)
+    clock.advance(4_999)
+    await Bun.sleep(0)
+    expect(tries).toBe(done)
+    clock.advance(1)
+  }
+  expect(errors).toHaveLength(2)
+})
+
 const claims = async (first: OriginalCall) => {
   await Bun.sleep(1)
   return (await first.claim()) ?? new Failure("internal.error")
@@ -216,4 +236,12 @@ test.each([
   expect(requests.filter((request) => request.deref() !== undefined).length).toBeLessThan(CALLS / 2)
   expect(calls.replayBytes).toBe(bytes)
   calls.stop()
+})
+
+test("a call with a key is known by its size before its body is read, as long as its answer is kept", async () => {
+  const { calls, send } = callsOn({ takeCallKey: async () => true }, 16_000_000)
+  await send("one", heard)
+  const isKnown = (key: string, bytes: number) =>
+    calls.isKnown({ caller, endpoint: "chat", key, retries: undefined }, bytes)
+  expect([isKnown("one", 2), isKnown("one", 3), isKnown("two", 2)]).toEqual([true, false, false])
 })
