@@ -144,14 +144,23 @@ describe("a month", () => {
 
   test("takes a charge that was taken back for none, and passes over calls that cost nothing", async () => {
     const { id, token } = await world.signUp()
-    await moved(id, "2026-10-01T00:00:00Z", 1_000, "top_up")
+    // The first moment of October in Jakarta.
+    await moved(id, "2026-09-30T17:00:00Z", 1_000, "top_up")
     const late = await called(id, "2026-10-02T00:00:00Z", 400)
     await called(id, "2026-10-03T00:00:00Z", 0)
     await voided(id, late)
     const october = await statement(token, "2026-10")
     expect(october.entries.map(({ kind, amount_micro: amount }) => [kind, amount])).toEqual([["top_up", 1_000]])
     expect(october.closing_micro).toBe(await posted(id))
+    expect([october.opening_micro, (await statement(token, "2026-09")).closing_micro]).toEqual([0, 0])
     addsUp(october)
+    // The charge and its return are transfers of the moment in which it was taken back.
+    const transfers =
+      await world.sql`select reason from transfers where ${id} in (debit_account, credit_account) order by reason`
+    expect(transfers.map(({ reason }) => reason)).toEqual(["charge", "top_up", "void"])
+    const present = await statement(token)
+    expect(present.entries.filter(({ kind }) => kind !== "top_up")).toEqual([])
+    addsUp(present)
   })
 
   test("links a top-up, and says what was written to an adjustment", async () => {
