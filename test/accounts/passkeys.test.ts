@@ -270,17 +270,18 @@ test("a passkey beside an app leaves it and its recovery codes as they are", asy
   await bothWork(false, second)
 })
 
+const beginApp = async ({ token }: Person) => {
+  const { json } = await post("/account/second-factor", { password: PASSWORD }, token)
+  return new TOTP({ secret: json.secret })
+}
+const confirmApp = ({ token }: Person, app: TOTP) =>
+  post("/account/second-factor/confirm", { code: app.generate({ timestamp: world.now() }) }, token)
+
 test("an app that was begun before the passkey is forgotten with it", async () => {
   const [someone, other] = [await person(), await person()]
-  const begin = async ({ token }: Person) => {
-    const { json } = await post("/account/second-factor", { password: PASSWORD }, token)
-    return new TOTP({ secret: json.secret })
-  }
-  const [app, theirs] = [await begin(someone), await begin(other)]
+  const [app, theirs] = [await beginApp(someone), await beginApp(other)]
   await add(someone)
-  const confirm = (by: Person, of: TOTP) =>
-    post("/account/second-factor/confirm", { code: of.generate({ timestamp: world.now() }) }, by.token)
-  expect([(await confirm(someone, app)).status, (await confirm(other, theirs)).status]).toEqual([400, 200])
+  expect([(await confirmApp(someone, app)).status, (await confirmApp(other, theirs)).status]).toEqual([400, 200])
 })
 
 test("an account has ten at most, also of two at once", async () => {

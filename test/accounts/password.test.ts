@@ -55,6 +55,8 @@ test("of all networks together only so many wait", async () => {
   expect(outcomes.slice(0, 514).filter((outcome) => outcome instanceof Failure)).toEqual([])
 })
 
+const isRefused = async (each: Promise<unknown>) => (await each) instanceof Failure
+
 test("in a full queue a network takes a place of one that has more even without it, and of no other", async () => {
   const passwords = new Passwords(cheap)
   const ask = (network: string) => passwords.hash("password", network)
@@ -62,7 +64,6 @@ test("in a full queue a network takes a place of one that has more even without 
   const singles = [ask("one"), ask("another")]
   const second = ask("one")
   const newcomer = ask("newcomer")
-  const isRefused = async (each: Promise<unknown>) => (await each) instanceof Failure
   expect(await Promise.all([...singles, second, newcomer].map(isRefused))).toEqual([false, false, true, false])
   expect((await Promise.all(pairs.map(isRefused))).filter(Boolean)).toHaveLength(1)
 })

@@ -733,19 +733,21 @@ test("a foreign thing and one that never was are told in the same bytes, but for
   }
 })
 
+/** Of what is the owner's, all that a change of a foreign thing could change. */
+const state = async () => {
+  const { accountId } = owner
+  const found = await gateway.sql<{ row: string }[]>`
+    select k::text as row from api_keys k where account_id = ${accountId}
+    union all select s::text from key_secrets s join api_keys k on k.id = s.key_id where k.account_id = ${accountId}
+    union all select r::text from runs r where account_id = ${accountId}
+    union all select m::text from members m where account_id = ${accountId}
+    union all select i::text from invitations i where account_id = ${accountId}
+    union all select s.id from sessions s where account_id = ${accountId}
+    union all select t::text from management_tokens t where account_id = ${accountId}`
+  return found.map(({ row }) => row).sort()
+}
+
 test("a foreign thing that is told not to be there is left as it is", async () => {
-  const state = async () => {
-    const { accountId } = owner
-    const found = await gateway.sql<{ row: string }[]>`
-      select k::text as row from api_keys k where account_id = ${accountId}
-      union all select s::text from key_secrets s join api_keys k on k.id = s.key_id where k.account_id = ${accountId}
-      union all select r::text from runs r where account_id = ${accountId}
-      union all select m::text from members m where account_id = ${accountId}
-      union all select i::text from invitations i where account_id = ${accountId}
-      union all select s.id from sessions s where account_id = ${accountId}
-      union all select t::text from management_tokens t where account_id = ${accountId}`
-    return found.map(({ row }) => row).sort()
-  }
   for (const [route, row] of Object.entries(rows)) {
     if (row.of !== "owner" || route.startsWith("GET ")) continue
     const thing = (await row.id?.()) ?? ""
