@@ -354,8 +354,8 @@ test("events that go out as they came and events that are written anew keep thei
   const models = { a: "catalogue/model", b: "backend-model" }
   const of = (kind: string, place: number) =>
     event(`{"model":"${kind === "a" ? models.a : models.b}","choices":[{"delta":{"content":"${kind}${place}"}}]}`)
-  for (const run of ["aabab", "baab", "bbaabb", "abba", "aaaa", "bbbb"]) {
-    const events = [...`ab${run}`].map(of)
+  for (const run of ["a a b a b", "b a a b", "b b a a b b", "a b b a", "a a a a", "b b b b"]) {
+    const events = `a b ${run}`.split(" ").map(of)
     const [fast, sure] = [new RelayedStream(chat(view)), slow("chat", view)]
     const parser = new SseParser()
     parser.feed(new TextEncoder().encode(events.map(({ event: name, data }) => encodeSse(name, data)).join("")))
