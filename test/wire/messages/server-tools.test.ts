@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
 import { resultBlock, searchBlock, searchId } from "../../../src/wire/messages/content.ts"
+import { decodeRequest } from "../../../src/wire/messages/format.ts"
 import { expandHistory } from "../../../src/wire/messages/server-tools.ts"
 
 interface Said {
@@ -102,4 +103,51 @@ describe("searches in a conversation", () => {
     expect(JSON.stringify(sent)).not.toContain(page.snippet)
     expect(JSON.stringify(expandHistory(sent, true))).toContain(page.snippet)
   })
+})
+
+const search = (fields: JsonObject, content: Json = "Hi") =>
+  decodeRequest({
+    model: "m",
+    max_tokens: 9,
+    messages: [{ role: "user", content }],
+    tools: [{ type: "web_search_20250305", name: "web_search", ...fields }],
+  })
+
+describe("a search that is asked for", () => {
+  test("knows the sources that the client sent itself, and takes an empty list for none", () => {
+    const own = { type: "search_result", source: "https://own.example", title: "T", content: [text("x")] }
+    expect(search({ allowed_domains: [], max_uses: 2 }, [own, text("?")])).toMatchObject({
+      webSearch: {
+        maxUses: 2,
+        domains: { allowed: undefined, blocked: [] },
+        clientSources: new Set(["https://own.example"]),
+      },
+    })
+  })
+  test.each<[string, Json, boolean]>([
+    ["a thousand", Array.from({ length: 1_000 }, () => "a.example"), true],
+    ["one more", Array.from({ length: 1_001 }, () => "a.example"), false],
+    ["a long one", ["a.example", "a".repeat(2_000)], true],
+    ["one that is too long", ["a.example", "a".repeat(2_001)], false],
+    ["an empty one", ["a.example", ""], false],
+    ["a number", ["a.example", 5], false],
+    ["a text", "a.example", false],
+  ])("takes domains or not: %s", (_, blocked_domains, isTaken) => {
+    const found = search({ blocked_domains })
+    if (isTaken) expect(found).toMatchObject({ webSearch: { domains: { blocked: blocked_domains } } })
+    else expect(found).toMatchObject({ code: "request.invalid_request" })
+  })
+})
+
+test("what came of an earlier search is told in words where there are no pages", () => {
+  const asked = searchBlock("srvtoolu_1", { query: "q" })
+  const told = (...results: JsonObject[]) =>
+    typed(expand([{ role: "assistant", content: [asked, ...results] }])[1] ?? { role: "", content: "" }, "tool_result")
+  expect(told(resultBlock("srvtoolu_1", "unavailable"))).toMatchObject([
+    { content: "The search failed: unavailable.", is_error: true },
+  ])
+  expect(told()).toMatchObject([{ content: "The search was not run.", is_error: true }])
+  const [nothing] = told(resultBlock("srvtoolu_1", []))
+  expect(nothing).toMatchObject({ content: "Nothing was found." })
+  expect(nothing).not.toHaveProperty("is_error")
 })
