@@ -7,7 +7,7 @@ import { Failure } from "../../src/failure/failure.ts"
 import { Changes, type Outcome } from "../../src/http/changes.ts"
 import { apiKeyStore } from "../../src/store/api-keys.ts"
 import { unbound } from "../../src/store/key-rows.ts"
-import { type ChangeName, idempotencyKeyStore } from "../../src/store/idempotency-keys.ts"
+import { type ChangeName, type IdempotencyKeyStore, idempotencyKeyStore } from "../../src/store/idempotency-keys.ts"
 import { PASSWORD, openWorld, type World } from "./dashboard/world.ts"
 
 let world: World
@@ -388,6 +388,36 @@ describe("bounds", () => {
     expect(codeOf(await once("large", { id: "y", text: "x".repeat(64 * 1024) }))).toBe("done")
     expect(codeOf(await once("large"))).toBe("idempotency.finished")
     expect(carriedOut).toBe(22)
+  })
+
+  test("answers of all accounts together have so much memory, and the oldest go for the newest", async () => {
+    const store: IdempotencyKeyStore = {
+      claim: async () => ({ kind: "claimed" }),
+      find: async () => ({ kind: "finished", at: new Date(), made: undefined }),
+      finish: async () => {},
+      free: async () => {},
+      giveUp: async () => {},
+      removeExpired: async () => 0,
+    }
+    const changes = new Changes({ store, processId: "proc_m", failed() {}, clock: new VirtualClock() })
+    const text = "x".repeat(60_000)
+    const once = (n: number) =>
+      changes.once({ accountId: `acc_${n % 20}`, request: request(`k${n}`), body: new Uint8Array() }, async () => ({
+        answer: text,
+        status: 200,
+      }))
+    const isKept = async (n: number) => {
+      const outcome = await once(n)
+      return !(outcome instanceof Failure) && outcome.headers !== undefined
+    }
+    // Each is its JSON and 256 for itself; nobody has over 20.
+    const most = Math.floor((8 * 1024 * 1024) / (60_000 + 2 + 256))
+    for (let n = 0; n < most; n++) await once(n)
+    expect([changes.keptSize, await isKept(0)]).toEqual([most * 60_258, true])
+    for (let n = most; n < most + 3; n++) await once(n)
+    expect(changes.keptSize).toBe(most * 60_258)
+    expect(await Promise.all([3, most + 2].map(isKept))).toEqual([true, true])
+    expect(await isKept(2)).toBeFalse()
   })
 
   test("an answer is gone after five minutes also where nobody comes back: it may hold an API key", async () => {
