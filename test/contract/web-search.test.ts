@@ -189,6 +189,18 @@ describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, strea
     expect(JSON.stringify(backend.asked[2])).toContain('"is_error":true')
   })
 
+  test.each([
+    ["no max_uses", {}],
+    ["a max_uses of 100", { max_uses: 100 }],
+  ])("is run twenty times for one call at the most, with %s", async (_, uses) => {
+    const many = Array.from({ length: 21 }, (_, at) => search(`toolu_${at}`, `q${at}`.padEnd(1_000, "x")))
+    play({ blocks: many }, { blocks: [text("Enough.")] })
+    const answer = await told(stream, { tools: [{ ...tool, ...uses }] })
+    expect(searx.asked).toHaveLength(20)
+    expect(found(answer).slice(19)).toMatchObject([[{ url: kyoto.url }], { error_code: "max_uses_exceeded" }])
+    expect(answer.usage["server_tool_use"]).toMatchObject({ web_search_requests: 20 })
+  })
+
   test("goes on for five turns and no more; the client may go on from there", async () => {
     play(...Array.from({ length: 6 }, (_, at) => ({ blocks: [search(`toolu_${at}`, `q${at}`)], usage: counts(10, 1) })))
     const answer = await told(stream)
@@ -248,7 +260,7 @@ describe.each(ways)(`a web search, %s: ${covers("8.search-loop")}`, (_way, strea
   test.each([
     ["nothing", {}, "invalid_tool_input"],
     ["no text", { query: 7 }, "invalid_tool_input"],
-    ["a book", { query: "x".repeat(5_000) }, "query_too_long"],
+    ["a thousand and one characters", { query: "x".repeat(1_001) }, "query_too_long"],
   ] as const)("for %s is not run", async (_, input, code) => {
     play({ blocks: [call("toolu_1", "web_search", input)] }, { blocks: [text("Sorry.")] })
     expect(found(await told(stream))).toMatchObject([{ error_code: code }])
