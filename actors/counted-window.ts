@@ -150,8 +150,8 @@ export class CountedWindow {
 
   view(nowMs: number): WindowView {
     const { limit } = this.#own
-    const full = this.#own.view(nowMs)
-    const own = full.resetS > WINDOW_S ? { ...full, resetS: WINDOW_S } : full
+    const view = this.#own.view(nowMs)
+    const own = view.resetS > WINDOW_S ? { ...view, resetS: WINDOW_S } : view
     const seen = this.#seenAt(nowMs)
     const used = this.#own.used(nowMs)
     if (this.#exact !== undefined) {

@@ -49,7 +49,7 @@ export class LeasedPurse {
   /** What has been settled may be more or less than is known here; until it is recounted. */
   #doubtful = false
   #wantsRecount = false
-  /** How often a charge was made or taken back, of this purse or of one before it, and how often when the recount under way began. */
+  /** Charges that were made or taken back, of earlier purses too; and how many of them when the recount under way began. */
   #charges = 0
   #chargesBefore = 0
   #unreturned = false

@@ -269,8 +269,8 @@ interface Usage {
 
 const asIs = (count: number): Json => count
 
-/** A count as it is told: a hostile report twists every number that money could depend on. */
-const tellings: Record<UsageReport, (count: number) => Json> = {
+/** A count as it is reported: a hostile report twists every number that money could depend on. */
+const reports: Record<UsageReport, (count: number) => Json> = {
   honest: asIs,
   none: asIs,
   null: asIs,
@@ -280,7 +280,7 @@ const tellings: Record<UsageReport, (count: number) => Json> = {
   huge: () => 1e18,
 }
 
-export const reported = (count: number, report: UsageReport): Json => tellings[report](count)
+export const reported = (count: number, report: UsageReport): Json => reports[report](count)
 
 /** A usage object under its key, or none, or null. */
 export const usageField = (report: UsageReport, usage: () => JsonObject): { usage?: JsonObject | null } => {

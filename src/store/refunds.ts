@@ -123,7 +123,9 @@ export function refundStore(database: Database): RefundStore {
           ), logged as (
             insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
             select ${signature(sql, act)}, 'account.refunded', ${accountId}::text,
-              jsonb_build_object('balance_micro', posted_micro + least(amount_micro, (select balance_purchased_micro - refunded_balance_micro from top_ups where id = ${topUpId ?? null}::text))),
+              jsonb_build_object('balance_micro', posted_micro + least(amount_micro,
+                -- What is more than this is fees.
+                (select balance_purchased_micro - refunded_balance_micro from top_ups where id = ${topUpId ?? null}::text))),
               jsonb_build_object('balance_micro', posted_micro, 'amount_micro', amount_micro, 'refund', refund_id,
                 'top_up', ${topUpId ?? null}::text, 'payout', ${byProvider ? "provider" : "by_hand"}::text), ${reason}
             from booked where outcome = 'booked'

@@ -139,8 +139,8 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
   if (echo instanceof Failure) return echo
   const limit = readCount(body, "max_tokens")
   if (limit instanceof Failure) return limit
-  const number = readCount(body, "n", MAX_CHOICES)
-  if (number instanceof Failure) return number
+  const n = readCount(body, "n", MAX_CHOICES)
+  if (n instanceof Failure) return n
   const bestOf = readCount(body, "best_of", MAX_CHOICES)
   if (bestOf instanceof Failure) return bestOf
   const { suffix } = body
@@ -154,7 +154,7 @@ function decodeRequest(body: JsonObject, allowance: Allowance = NO_ALLOWANCE): M
   if (prompts instanceof Failure) return prompts
   const ending = readTexts(suffix ?? "", { field: "suffix", most: 1, mayBeEmpty: true })
   if (ending instanceof Failure) return ending
-  const choices = prompts.count * Math.max(number ?? 1, bestOf ?? 1)
+  const choices = prompts.count * Math.max(n ?? 1, bestOf ?? 1)
   // Each answer would repeat the prompt, which is paid for once.
   if (echo && choices > prompts.count) return misshapen(`'echo' is true; it is served with one answer to each prompt.`)
   if (choices > MAX_CHOICES)

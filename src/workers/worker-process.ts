@@ -155,13 +155,13 @@ type FromWorker =
 /** Set in a worker's environment by its supervisor, and by nobody else. */
 export const WORKER_VARIABLE = "LOKET_WORKER"
 
-type Questioned = Pick<Server, "url" | "metrics" | "readiness">
+type AskedServer = Pick<Server, "url" | "metrics" | "readiness">
 
 export const isWorker = (environment: Readonly<Record<string, string | undefined>>): boolean =>
   environment[WORKER_VARIABLE] !== undefined && process.send !== undefined
 
 /** `orphaned`: the supervisor is gone, so that nobody would start this one again or stop it. */
-export function serveAsWorker(server: Questioned, orphaned: () => void): { readonly stopped: () => Promise<void> } {
+export function serveAsWorker(server: AskedServer, orphaned: () => void): { readonly stopped: () => Promise<void> } {
   const answers: { readonly [Q in Question]: () => Answers[Q] | Promise<Answers[Q]> } = {
     alive: () => true,
     metrics: () => server.metrics(),

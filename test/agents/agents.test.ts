@@ -109,35 +109,50 @@ test.each(backends)(
   timeoutMs,
 )
 
-test(
-  "Claude Code compacts a conversation that its model's window no longer holds, and goes on",
-  async () => {
+/** `told`: the window that it is told of, by which one compacts before a call is refused. */
+const compacting = [
+  { name: "Claude Code", told: contextWindow, narrow: 40_000, continuing: () => ["--continue"] },
+  {
+    name: "Copilot CLI",
+    told: 14_000,
+    narrow: 14_000,
+    continuing: (model: string) => ["--continue", `--model=${model}`],
+  },
+]
+
+test.each(compacting)(
+  "$name compacts a conversation that its model's window no longer holds, and goes on",
+  async ({ name: named, told, narrow: window, continuing }) => {
     await using desk = await Desk.clear()
     const { key } = await gateway.key(await gateway.person(100_000))
-    const claudeCode = agents.find(({ name }) => name === "Claude Code")!
-    const parts = [0, 1].map((part) => join(desk.work, `part-${part}.txt`))
+    const agent = agents.find(({ name }) => name === named)!
+    const format = agent.formats[0] ?? "chat"
+    const parts = [0, 1, 2, 3].map((part) => join(desk.work, `part-${part}.txt`))
     const mark = crypto.randomUUID()
-    const lines = Array.from({ length: 400 }, () => `a line of the log that is read, under the mark ${mark}`)
+    const lines = Array.from({ length: 200 }, () => `a line of the log that is read, under the mark ${mark}`)
     for (const part of parts) await Bun.write(part, lines.join("\n"))
 
     const wide = await gateway.model({
-      format: "messages",
-      script: scripted(parts.map((part) => claudeCode.read(part))),
+      format,
+      script: scripted(parts.map((part) => agent.read(part))),
     })
-    const narrow = await gateway.model({ format: "messages", script: "text=The+log+is+long.", context_window: 40_000 })
-    const target = { url: gateway.url, key, format: "messages" as const, contextWindow }
-    const first = await run(claudeCode, { ...target, model: wide }, desk, { prompt: "Read both parts.", timeoutMs })
+    const narrow = await gateway.model({ format, script: "text=The+log+is+long.", context_window: window })
+    const target = { url: gateway.url, key, format, contextWindow }
+    const first = await run(agent, { ...target, model: wide }, desk, { prompt: "Read all parts.", timeoutMs })
     expect(first.exitCode).toBe(0)
 
     gateway.simulator.reset()
     const goingOn: Agent = {
-      ...claudeCode,
+      ...agent,
       setUp(...asked) {
-        const setUp = claudeCode.setUp(...asked)
-        return { ...setUp, command: [...setUp.command, "--continue"] }
+        const setUp = agent.setUp(...asked)
+        return { ...setUp, command: [...setUp.command, ...continuing(narrow)] }
       },
     }
-    const second = await run(goingOn, { ...target, model: narrow }, desk, { prompt: "What is it like?", timeoutMs })
+    const second = await run(goingOn, { ...target, model: narrow, contextWindow: told }, desk, {
+      prompt: "What is it like?",
+      timeoutMs,
+    })
     expect(second).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("The log is long.") })
     const asked = gateway.simulator.calls.map(({ body }) => JSON.stringify(body).split(mark).length - 1)
     expect(asked.length).toBeGreaterThan(1)

@@ -3,7 +3,6 @@
  * which files it wants in its home, and the tool calls that one task is made of. An agent sees an environment that
  * holds nothing of the machine's but PATH, so that no other setting decides what a test finds.
  */
-import { rmSync } from "node:fs"
 import { mkdir, mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { dirname, join } from "node:path"
@@ -191,10 +190,6 @@ const qwenCode: Agent = {
   }),
 }
 
-/** It unpacks itself at its first start, into a cache that is not of one home alone. */
-const copilotCache = join(tmpdir(), `loket-copilot-${process.pid}`)
-process.once("exit", () => rmSync(copilotCache, { recursive: true, force: true }))
-
 const copilot: Agent = {
   name: "Copilot CLI",
   formats: ["chat", "messages", "responses"],
@@ -210,7 +205,8 @@ const copilot: Agent = {
       COPILOT_PROVIDER_API_KEY: key,
       COPILOT_MODEL: model,
       COPILOT_PROVIDER_MAX_PROMPT_TOKENS: String(contextWindow),
-      XDG_CACHE_HOME: copilotCache,
+      // It unpacks itself at its first start.
+      XDG_CACHE_HOME: installed(".cache"),
       ...(ofRun && { COPILOT_PROVIDER_HEADERS: `X-Run-Id: ${ofRun.name}\nX-Run-Budget-Rp: ${ofRun.budgetRp}` }),
     },
   }),

@@ -157,11 +157,13 @@ copilot`,
       id: [
         "Tanpa akun GitHub. Di jaringan yang tidak menjangkau GitHub: `COPILOT_OFFLINE=true`.",
         "Untuk messages: `COPILOT_PROVIDER_TYPE=anthropic` dan alamat tanpa `/v1`; untuk responses: `COPILOT_PROVIDER_WIRE_API=responses`.",
+        "Kedua batas token perlu diisi: hanya dengan itu percakapan diringkas pada waktunya. Prompt yang melampaui konteks model dijawab `400 Bad Request`, tanpa meringkas.",
         "Dari kesalahan hanya statusnya yang ditampilkan, misalnya `402 Payment Required`: alasannya ada di dasbor.",
       ],
       en: [
         "Without an account of GitHub's. In a network that does not reach GitHub: `COPILOT_OFFLINE=true`.",
         "For messages: `COPILOT_PROVIDER_TYPE=anthropic` and the address without `/v1`; for responses: `COPILOT_PROVIDER_WIRE_API=responses`.",
+        "It needs both limits on tokens: by these alone it compacts in time. A prompt that is over the model's window ends with `400 Bad Request`, and is not compacted.",
         "Of an error it shows the status alone, such as `402 Payment Required`: why is in the dashboard.",
       ],
     },
