@@ -25,6 +25,7 @@ export class ResponseWriter {
   /** The whole answer, or the head of a stream. */
   readonly answer: Promise<Answer | Failure>
   readonly outbox: ClientOutbox
+  readonly #shared: SharedResponse | undefined
   readonly #format: ClientSide
   readonly #requestId: string
   /** The model that the client asked for. */
@@ -38,6 +39,7 @@ export class ResponseWriter {
     { ports, format, requestId, plan, connection, shared }: ResponseWriterParts,
     call: Pick<StateMachine, "receive">,
   ) {
+    this.#shared = shared
     this.#format = format
     this.#requestId = requestId
     this.#offer = plan.offer
@@ -79,12 +81,11 @@ export class ResponseWriter {
     })
   }
 
-  /** A failure instead of the answer, with a status of its own; only where nothing has been sent. */
+  /** A failure instead of the answer, with a status of its own. Where the head has been sent, the response breaks off. */
   sendFailure(failure: Failure): void {
     this.#send(failure)
-    this.outbox.leave()
-    // Of a shared response `leave` is the first client's alone: its heartbeats go on until it has ended.
-    this.outbox.end()
+    if (this.#shared === undefined) this.outbox.leave()
+    else this.#shared.abort()
   }
 
   /** A whole answer where nothing has been sent and none is streamed; else the last bytes of what has begun. */

@@ -143,6 +143,13 @@ export class SharedResponse implements ClientOutbox, OutboxListener {
     this.#flushWhenUnread()
   }
 
+  /** The response breaks off. Nobody gets the rest, and it is not stored. */
+  abort(): void {
+    this.#close()
+    this.discard()
+    for (const reader of this.#readers) reader.leave()
+  }
+
   /** The first client has left. */
   leave(): void {
     this.#first?.leave()

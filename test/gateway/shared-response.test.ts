@@ -2,7 +2,7 @@
 import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../../src/failure/failure.ts"
-import { CHUNK_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
+import { type Answer, CHUNK_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { ResponseWriter, type ResponseWriterParts } from "../../src/gateway/response-writer.ts"
 import { SharedResponse } from "../../src/gateway/shared-response.ts"
 
@@ -115,6 +115,24 @@ test.each([0, 1])("a failure in place of the answer ends its heartbeats: %d read
   // Its timer would keep the call and its request in memory for as long as the process lives.
   clock.advance(8_000)
   expect(clock.runNext()).toBeFalse()
+})
+
+test("an answer that breaks off ends cleanly for nobody who reads along, and is not kept", async () => {
+  const { answer, held, ports } = world()
+  const parts = { ports, requestId: "req", format: {}, plan: { request: { stream: true } }, shared: answer }
+  const writer = new ResponseWriter(parts as unknown as ResponseWriterParts, { receive: () => {} })
+  writer.outbox.write("a".repeat(CHUNK_BYTES + 1))
+  writer.sendHead(undefined)
+  const first = (await writer.answer) as Answer
+  const readers = [first.body as ReadableStream<Uint8Array>, answer.join(undefined).stream()].map((stream) =>
+    textOf(stream).then(
+      () => "a clean end",
+      () => "broken off",
+    ),
+  )
+  writer.sendFailure(new Failure("internal.panic"))
+  expect(await Promise.all(readers)).toEqual(["broken off", "broken off"])
+  expect([answer.acceptsReaders, held()]).toEqual([false, 0])
 })
 
 const BEAT = ": heartbeat\n"
