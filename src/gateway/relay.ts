@@ -232,20 +232,16 @@ export function isTooComplex(text: string, bounds: Pick<AnswerBounds, "values">,
   return depth > deepest || values > bounds.values
 }
 
-/** The largest reservation; a larger one would never find room. */
-const MAX_RESERVED_BYTES = 33_554_432
-
-/** An upper estimate of a response in one piece. 0 for responses whose tokens are paid for, which are small. */
+/**
+ * An upper estimate of a response in one piece, and at most a quarter of the memory, so that it finds room. 0 for responses whose
+ * tokens are paid for, which are small.
+ */
 export function answerBytesOf(request: ModelRequest, { total }: BodyMemory): number {
   const { body, stream } = request
   if (stream) return 0
   const vector = body["encoding_format"] === "base64" ? VECTOR.base64 : VECTOR.numbers
   const echoed = present(body["logprobs"]) ? ECHOED_TOKEN.likely : ECHOED_TOKEN.text
-  return Math.min(
-    vectorsOf(request) * vector + echoedTokens(request) * echoed,
-    MAX_RESERVED_BYTES,
-    Math.floor(total / 4),
-  )
+  return Math.min(vectorsOf(request) * vector + echoedTokens(request) * echoed, Math.floor(total / 4))
 }
 
 /** A larger body is streamed. */

@@ -2,7 +2,9 @@ import { describe, expect, test } from "bun:test"
 import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { OutputMeter } from "../../src/gateway/call-costs.ts"
-import { Relay } from "../../src/gateway/relay.ts"
+import { BodyMemory } from "../../src/gateway/read-body.ts"
+import { answerBytesOf, Relay } from "../../src/gateway/relay.ts"
+import type { ModelRequest } from "../../src/language/request.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream } from "../../src/wire/messages/events-in.ts"
 
@@ -337,5 +339,27 @@ describe("an outbox", () => {
     other.write("!")
     expect([small, large, other].map(({ hasLeft }) => hasLeft)).toEqual([false, true, false])
     expect(unread.total).toBe(2 * kept + 129)
+  })
+})
+
+describe("the room of an answer in one piece", () => {
+  const GIB = 1024 ** 3
+  const of = (request: Partial<ModelRequest>, total: number) =>
+    answerBytesOf({ stream: false, inputTokens: 10, body: {}, ...request } as ModelRequest, new BodyMemory(total))
+  const echo = (inputTokens: number, logprobs: number | null = 5) => ({ inputTokens, body: { echo: true, logprobs } })
+  const vectors = { endpoint: "embeddings", prompts: 2_048, body: { encoding_format: "base64" } } as const
+
+  test("is that of all that is asked for, and never more than a quarter of what there is", () => {
+    expect(of(vectors, GIB)).toBe(2_048 * 16_384)
+    expect(of({ ...vectors, prompts: 100, body: {} }, GIB)).toBe(100 * 49_152)
+    expect(of(echo(1_000, null), GIB)).toBe(8_000)
+    expect(of(echo(200_000), GIB)).toBe(200_000 * 512)
+    expect(of(echo(GIB / 4 / 512), GIB)).toBe(GIB / 4)
+    expect(of(echo(GIB / 4 / 512 + 1), GIB)).toBe(GIB / 4)
+    expect(of(vectors, 64_000_000)).toBe(16_000_000)
+  })
+
+  test("is none where its tokens are paid for", () => {
+    expect([of({}, GIB), of({ ...echo(1_000), stream: true }, GIB)]).toEqual([0, 0])
   })
 })
