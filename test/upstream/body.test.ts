@@ -2,7 +2,7 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
-import { answerBounds, decompressed, readText } from "../../src/upstream/body.ts"
+import { answerBounds, beginning, decompressed, readText } from "../../src/upstream/body.ts"
 
 const texts = new Map<string, () => Response>()
 const server = Bun.serve({
@@ -86,6 +86,31 @@ describe("a backend's body", () => {
     expect((await read(await answered(packed("gzip", bomb)), 8_000_000)).text).toBeUndefined()
     expect(process.memoryUsage().rss - before).toBeLessThan(150_000_000)
   })
+})
+
+test("a body is waited for through 65,535 blank bytes, and begins as no object after more; none of it is lost", async () => {
+  const object = '{"error":{}}'
+  for (const [blank, isObject] of [
+    [0, true],
+    [65_535, true],
+    [65_536, false],
+  ] as const) {
+    const pieces = [" ".repeat(blank), object].filter((piece) => piece !== "")
+    let read = 0
+    const body = new ReadableStream<Uint8Array>(
+      {
+        pull(controller) {
+          const piece = pieces[read++]
+          if (piece === undefined) controller.close()
+          else controller.enqueue(new TextEncoder().encode(piece))
+        },
+      },
+      { highWaterMark: 0 },
+    )
+    const begun = await beginning(new Response(body))
+    expect([begun.isObject, read]).toEqual([isObject, isObject ? pieces.length : 1])
+    expect(await begun.response.text()).toBe(pieces.join(""))
+  }
 })
 
 describe("the bounds of an answer", () => {
