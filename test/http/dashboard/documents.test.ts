@@ -1,10 +1,14 @@
 /** Receipts and statements as PDF: their numbers, that they stay as they were issued, and that what they show adds up. */
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
 import { inflateSync } from "node:zlib"
 import { PDFDocument, PDFRawStream } from "@cantoo/pdf-lib"
-import { vatOf, wholeRupiah } from "../../../src/http/dashboard/document-content.ts"
+import { Elysia } from "elysia"
+import type { Session } from "../../../src/accounts/accounts.ts"
+import { type DocumentContent, vatOf, wholeRupiah } from "../../../src/http/dashboard/document-content.ts"
+import { documentsController, type DocumentsDeps } from "../../../src/http/dashboard/documents.ts"
 import { MAX_ROWS } from "../../../src/http/dashboard/statement.ts"
-import { newRequestId } from "../../../src/http/edge.ts"
+import { edge, edgeHandler, newRequestId } from "../../../src/http/edge.ts"
+import { createLog } from "../../../src/log.ts"
 import { measurePdf } from "../../../src/pdf/measure.ts"
 import { documentStore } from "../../../src/store/documents.ts"
 import { openWorld, type World } from "./world.ts"
@@ -340,9 +344,107 @@ describe("numbers", () => {
     expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(4)
     expect(new Set(answers.flatMap(({ status, name }) => (status === 200 ? [name] : []))).size).toBe(1)
     expect(answers.every(({ status }) => status === 200 || status === 429)).toBe(true)
-    await world.sql`update allowances set used = 300 where name = ${`documents ${person.id}`}`
+    await world.sql`update allowances set used = 299 where name = ${`documents ${person.id}`}`
+    expect((await pdf(`/top-ups/${id}/receipt.pdf`, person.token)).status).toBe(200)
     expect((await pdf(`/top-ups/${id}/receipt.pdf`, person.token)).status).toBe(429)
   })
+})
+
+/** The thread that draws; each paper is drawn when a test says so. */
+class DrawingThread extends EventTarget {
+  static readonly papers: DrawingThread[] = []
+  postMessage() {
+    DrawingThread.papers.push(this)
+  }
+  draw() {
+    this.dispatchEvent(new MessageEvent("message", { data: { drawn: new TextEncoder().encode("%PDF") } }))
+  }
+  terminate() {}
+}
+
+describe("those who wait for a paper", () => {
+  const content: DocumentContent = {
+    format: 1,
+    kind: "receipt",
+    language: "en",
+    time_zone: "Asia/Jakarta",
+    seller: null,
+    buyer: { name: "A", address: null, npwp: null, email: "a@example.com", account_id: "acc_one" },
+    top_up_id: "a",
+    refund_id: null,
+    method: null,
+    reference: null,
+    reason: null,
+    at: new Date().toISOString(),
+    lines: [],
+    total_rp: 0,
+    vat: null,
+  }
+  const issued = { number: "KW-2026-000001", content, issuedAt: new Date() }
+  let counted: string[] = []
+  let count = Promise.resolve()
+  const authenticate = async ({ headers }: Request) => {
+    const accountId = headers.get("authorization")
+    return { accountId, id: accountId } as Session
+  }
+  const app = new Elysia().use(edge).use(
+    documentsController({
+      authenticate: Object.assign(authenticate, { changes: {} }),
+      documents: { find: async () => issued },
+      allowances: {
+        async take({ name }: { readonly name: string }) {
+          counted.push(name)
+          await count
+        },
+      },
+      now: Date.now,
+    } as unknown as DocumentsDeps),
+  )
+  const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
+  const ask = (accountId: string) =>
+    handle(new Request("http://loket/top-ups/a/receipt.pdf", { headers: { authorization: accountId } }), () => "")
+  const refusalOf = async (response: Response) => [
+    response.status,
+    response.headers.get("retry-after"),
+    ((await response.json()) as { code: string }).code,
+  ]
+  const refused = [429, "1", "rate_limit.documents"]
+  const thread = globalThis.Worker
+  beforeAll(() => void Object.assign(globalThis, { Worker: DrawingThread }))
+  afterAll(() => void Object.assign(globalThis, { Worker: thread }))
+  beforeEach(() => void (counted = []))
+
+  test("are four of an account, one of which is counted and drawn; more are refused, and no other account's", async () => {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    count = promise
+    const four = Array.from({ length: 4 }, () => ask("acc_one"))
+    expect(await refusalOf(await ask("acc_one"))).toEqual(refused)
+    const other = ask("acc_other")
+    await Bun.sleep(0)
+    expect(counted).toEqual(["documents acc_one", "documents acc_other"])
+    resolve()
+    for (let n = 0; n < 5; n++) (await paper()).draw()
+    for (const answer of [...four, other]) expect((await answer).status).toBe(200)
+    expect(DrawingThread.papers).toEqual([])
+  })
+
+  test("are 64 of all accounts, one of which is drawn; more are refused until it is", async () => {
+    const all = Array.from({ length: 64 }, (_, n) => ask(`acc_${n}`))
+    const first = await paper()
+    expect(await refusalOf(await ask("acc_more"))).toEqual(refused)
+    first.draw()
+    expect((await all[0])?.status).toBe(200)
+    all.push(ask("acc_more"))
+    for (let n = 0; n < 64; n++) (await paper()).draw()
+    for (const answer of all) expect(await (await answer).text()).toBe("%PDF")
+  })
+
+  /** The one paper that is being drawn. */
+  async function paper(): Promise<DrawingThread> {
+    for (let turn = 0; DrawingThread.papers.length === 0 && turn < 1_000; turn++) await Bun.sleep(0)
+    expect(DrawingThread.papers).toHaveLength(1)
+    return DrawingThread.papers.pop() as DrawingThread
+  }
 })
 
 test.each([
