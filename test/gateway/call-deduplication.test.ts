@@ -10,7 +10,7 @@ import type { FailureCode } from "../../src/failure/table.ts"
 import { CallDeduplication } from "../../src/gateway/call-deduplication.ts"
 import { type Answer, type StreamConnection, UnreadBytes } from "../../src/gateway/outbox.ts"
 import type { IncomingCall, OriginalCall } from "../../src/gateway/replayable-call.ts"
-import type { CallKeyStatements } from "../../src/store/call-keys.ts"
+import type { CallClaim, CallKeyStatements } from "../../src/store/call-keys.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 
 const caller = { keyHash: "", record: { accountId: "acc", keyId: "key" } as KeyRecord }
@@ -28,12 +28,12 @@ function callsOn(store: Partial<CallKeyStatements>, replayBytes: number, clock: 
     unread: new UnreadBytes(2 ** 30),
     onError: (error) => errors.push(error),
   })
-  const send = (key: string, work: (first: OriginalCall) => Promise<Answer | Failure>) =>
+  const send = (key: string, work: (first: OriginalCall) => Promise<Answer | Failure>, by = caller) =>
     calls.runOnce(
       {
         endpoint: "chat",
         body: new TextEncoder().encode("{}"),
-        caller,
+        caller: by,
         requestId: `req_${key}`,
         signal: new AbortController().signal,
         connection: undefined,
@@ -70,6 +70,36 @@ test("nobody claims keys faster than they are freed", async () => {
   await Promise.all(Array.from({ length: CLIENTS }, client))
   expect(most).toBeLessThan(3 * CLIENTS)
   while (rows.size > 0) await Bun.sleep(5)
+})
+
+test("2,000 statements of an account wait or run, four at once; one more claim is refused, no other account's, and every key is freed", async () => {
+  const { promise: mayRun, resolve: run } = Promise.withResolvers<void>()
+  const own = caller.record.accountId
+  let running = 0
+  let most = 0
+  let freed = 0
+  const statement = async ({ accountId }: { readonly accountId: string }) => {
+    if (accountId !== own) return true
+    most = Math.max(most, ++running)
+    await mayRun
+    running--
+    return true
+  }
+  const freeCallKey = async (claim: CallClaim) => void ((await statement(claim)) && freed++)
+  const { send } = callsOn({ takeCallKey: statement, freeCallKey }, 16_000_000)
+  const sent = Array.from({ length: 2_000 }, (_, n) => send(`k${n}`, claimed(false)))
+  await Bun.sleep(0)
+  expect([running, most]).toEqual([4, 4])
+  const refused = { code: "gateway.capacity", detail: { retryAfterS: 1 } }
+  expect(await send("more", claims)).toMatchObject(refused)
+  const other = { keyHash: "", record: { accountId: "acc_other", keyId: "key_other" } as KeyRecord }
+  expect(await send("other", claimed(false), other)).toMatchObject({ code: "internal.panic" })
+  freed = 0
+  run()
+  for (const answer of await Promise.all(sent)) expect(answer).toMatchObject({ code: "internal.panic" })
+  expect(await send("more", claimed(false))).toMatchObject({ code: "internal.panic" })
+  await Bun.sleep(0)
+  expect([freed, running, most]).toEqual([2_001, 0, 4])
 })
 
 test("a call that finds no memory for its answer is made all the same, and once", async () => {
@@ -157,6 +187,24 @@ test("a key that could not be freed is freed later, and that is told each time",
     clock.advance(1)
   }
   expect(errors).toHaveLength(2)
+})
+
+test.each([
+  ["the last time in an hour", 719, 720],
+  ["no more after an hour", Infinity, 720],
+])("a key that could not be freed is tried %s", async (_, failures, tried) => {
+  const clock = new VirtualClock()
+  let tries = 0
+  const freeCallKey = async () => {
+    if (++tries <= failures) throw new DatabaseUnavailable("away")
+  }
+  const { send, errors } = callsOn({ takeCallKey: async () => true, freeCallKey }, 16_000_000, clock)
+  await send("one", claimed(false))
+  for (let time = 0; time < 1_000; time++) {
+    await Bun.sleep(0)
+    clock.advance(5_000)
+  }
+  expect([tries, errors.length]).toEqual([tried, Math.min(failures, tried)])
 })
 
 const claims = async (first: OriginalCall) => {
