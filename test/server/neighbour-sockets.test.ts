@@ -1,5 +1,6 @@
 /** The sockets on which the gateway's processes of one machine find each other. */
 import { afterAll, afterEach, expect, test } from "bun:test"
+import { once } from "node:events"
 import {
   chmodSync,
   existsSync,
@@ -11,6 +12,7 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs"
+import { connect } from "node:net"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { HandoverRequest } from "../../src/gateway/response-handover.ts"
@@ -69,6 +71,59 @@ test("what is no question is refused", async () => {
   const unix = join(dataDir, "neighbours", "prc_one")
   expect((await fetch("http://neighbour/", { unix })).status).toBe(400)
   expect((await fetch("http://neighbour/", { unix, method: "POST", body: "{" })).status).toBe(400)
+  await one?.stop()
+})
+
+test("a question has 1,024 bytes at most", async () => {
+  const dataDir = place()
+  const one = open(dataDir, "prc_one")
+  const statusOf = async (bytes: number) => {
+    const empty = JSON.stringify({ ...call, padding: "" })
+    const body = JSON.stringify({ ...call, padding: "x".repeat(bytes - empty.length) })
+    return (await fetch("http://neighbour/", { unix: join(dataDir, "neighbours", "prc_one"), method: "POST", body }))
+      .status
+  }
+  expect([await statusOf(1_024), await statusOf(1_025)]).toEqual([200, 413])
+  await one?.stop()
+})
+
+test("256 are answered at once, one more finds nothing, and the others have their answers whole", async () => {
+  const dataDir = place()
+  const { promise: mayEnd, resolve: end } = Promise.withResolvers<void>()
+  const answered: string[] = []
+  let asked = 0
+  const one = open(dataDir, "prc_one", () => {
+    asked++
+    return new ReadableStream<Uint8Array>({
+      async start(controller) {
+        controller.enqueue(new TextEncoder().encode("begun"))
+        await mayEnd
+        controller.enqueue(new TextEncoder().encode(" and ended"))
+        controller.close()
+      },
+    })
+  })
+  /** Without `fetch`, of whose requests a process has only so many at once. */
+  const asks = () => {
+    const body = JSON.stringify(call)
+    const socket = connect(join(dataDir, "neighbours", "prc_one"))
+    socket.write(`POST / HTTP/1.1\r\nHost: n\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+    return socket.setEncoding("utf8")
+  }
+  const all = Array.from({ length: 256 }, asks)
+  await Promise.all(all.map(async (socket) => answered.push(await once(socket, "data").then(String))))
+  expect([asked, answered.filter((text) => text.startsWith("HTTP/1.1 200")).length]).toEqual([256, 256])
+  const more = asks()
+  expect(String(await once(more, "data"))).toStartWith("HTTP/1.1 503")
+  expect(asked).toBe(256)
+  const rest = all.map(async (socket) => {
+    let text = ""
+    for await (const piece of socket) text += piece
+    return text
+  })
+  end()
+  for (const text of await Promise.all(rest)) expect(text).toContain("and ended")
+  expect(await ask(one, "prc_one")).toBe("begun and ended")
   await one?.stop()
 })
 
