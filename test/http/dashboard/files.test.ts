@@ -154,9 +154,10 @@ const never = () => Promise.reject(new Error("not asked"))
 /** Whose sessions have ended. */
 const ended = new Set<string>()
 
-const sessionOf = (who: string) => (ended.has(who) ? new Failure("auth.unauthorized") : ownerSession(who))
+const sessionOf = (who: string, id: string) =>
+  ended.has(who) ? new Failure("auth.unauthorized") : { ...ownerSession(who), id }
 const authenticate = Object.assign(
-  (request: Request) => Promise.resolve(sessionOf(request.headers.get("x-who") ?? "")),
+  ({ headers }: Request) => Promise.resolve(sessionOf(headers.get("x-who") ?? "", headers.get("x-session") ?? "ses_1")),
   { changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) } },
 )
 const controllers = {
@@ -204,6 +205,42 @@ test.each(Object.entries(controllers))(
     for (const each of [...sent.slice(1), next, other]) await each.body?.cancel()
   },
 )
+
+test("two questions of one account are answered at once, the others wait for theirs, however many there are", async () => {
+  const asked: string[] = []
+  const { promise: held, resolve: answer } = Promise.withResolvers<void>()
+  let most = 0
+  const controller = usageController({
+    usage: {
+      async list({ accountId }) {
+        most = Math.max(most, asked.push(accountId))
+        await held
+        asked.splice(asked.indexOf(accountId), 1)
+        return []
+      },
+      find: never,
+      archivedUntil: () => Promise.resolve(undefined),
+    },
+    sums: { summarise: never, total: never, errors: never },
+    firstTokens: never,
+    authenticate,
+  })
+  const handle = edgeHandler(new Elysia().use(edge).use(controller), {
+    log: createLog("error", () => {}),
+    now: Date.now,
+  })
+  const ask = async (who: string, session: string) =>
+    await handle(new Request("http://gateway/usage", { headers: { "x-who": who, "x-session": session } }), () => "")
+  const sessions = Array.from({ length: 150 }, (_, n) => `ses_4_${n}`)
+  const all = sessions.map((session) => ask("acc_4", session))
+  await Bun.sleep(0)
+  all.push(ask("acc_5", "ses_5"))
+  await Bun.sleep(0)
+  expect([asked, most]).toEqual([["acc_4", "acc_4", "acc_5"], 3])
+  answer()
+  for (const each of await Promise.all(all)) expect(each.status).toBe(200)
+  expect([asked, most]).toEqual([[], 3])
+})
 
 test("HEAD of a file without an end is answered at once, and takes no place", async () => {
   const handle = edgeHandler(new Elysia().use(edge).use(controllers["/usage/export.csv"]()), {
