@@ -1,6 +1,9 @@
-/** Keys that a process on the embedded database has to look for, because no notice comes of what is written beside it. */
+/**
+ * Keys that a process on the embedded database has to look for, because no notice comes of what is written beside it; and the
+ * origins that keys are for.
+ */
 import { expect, test } from "bun:test"
-import { frozenKeys } from "../../src/store/live-keys.ts"
+import { frozenKeys, pageOriginStore } from "../../src/store/live-keys.ts"
 import { openTestDatabase } from "./harness.ts"
 
 const hashOf = (id: string) => new Bun.CryptoHasher("sha256").update(id).digest("hex")
@@ -25,4 +28,27 @@ test("all keys of frozen accounts are found, and of others those that were revok
 
   await sql`update accounts set frozen_at = null, frozen_reason = null`
   expect([...(await frozenKeys(db))]).toEqual([hashOf("key_just_now")])
+})
+
+test("200 origins of an account are found, those that its keys had first, each counted once, and all of another's", async () => {
+  await using database = await openTestDatabase()
+  const { sql, db } = database
+  await sql`
+    insert into accounts (id, email, password_hash)
+    values ('acc_many', 'many@example.test', 'x'), ('acc_few', 'few@example.test', 'x')`
+  let made = 0
+  const key = (accountId: string, origins: readonly string[]) => sql`
+    insert into api_keys (id, account_id, name, key_hash, prefix, last4, origins, created_at)
+    values (${`key_${++made}`}, ${accountId}, 'a key', sha256(${`key_${made}`}::bytea), ${`sk-loket-${made}`}, 'last',
+      ${sql.array([...origins], 1009)}, now() + ${made} * interval '1 second')`
+  const originsOf = (from: number, count: number) =>
+    Array.from({ length: count }, (_, n) => `https://${String(999 - from - n)}.example`)
+  for (let n = 0; n < 14; n++) await key("acc_many", originsOf(0, 15))
+  for (let n = 15; n < 195; n += 15) await key("acc_many", originsOf(n, 15))
+  const read = async () => [...(await pageOriginStore(db).read())].toSorted()
+  expect(await read()).toEqual(originsOf(0, 195).toSorted())
+  await key("acc_many", originsOf(195, 5))
+  await key("acc_many", originsOf(200, 1))
+  await key("acc_few", ["https://few.example", ...originsOf(201, 1)])
+  expect(await read()).toEqual([...originsOf(0, 200), ...originsOf(201, 1), "https://few.example"].toSorted())
 })
