@@ -1,6 +1,10 @@
 import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { type Share, whole } from "../../actors/lease.ts"
-import { MinuteRateLimiter } from "../../src/http/dry-runs.ts"
+import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
+import type { Failure } from "../../src/failure/failure.ts"
+import { DryRuns, MinuteRateLimiter } from "../../src/http/dry-runs.ts"
+import { chatFormat } from "../../src/wire/chat/format.ts"
 
 test("so many of one name within any minute, of each name by itself", () => {
   let now = 1_000
@@ -25,4 +29,32 @@ test("what was counted stays when this process's share is another", () => {
   windows.count("a")
   share = { index: 0, count: 2 }
   expect("retryAfterS" in windows.count("a")).toBe(true)
+})
+
+test("dry runs of 10,000 keys are counted; of the next one's the key that had one longest ago begins anew", async () => {
+  const never = () => Promise.reject(new Error("not asked"))
+  const active = (keyId: string) => ({ kind: "active", record: { keyId, accountId: "acc_1" } })
+  const runs = new DryRuns({
+    ports: {
+      draining: new AbortController().signal,
+      clock: new VirtualClock(),
+      actors: { keys: { count: active } },
+    },
+    accounts: { account: never },
+    keys: { read: never },
+    share: () => whole,
+  } as unknown as ConstructorParameters<typeof DryRuns>[0])
+  // Counted, and then refused for its header.
+  const codeOf = async (key: string) => {
+    const headers = { "x-api-key": key, "X-Dry-Run": "perhaps" }
+    const request = new Request("http://gateway/v1/chat/completions", { method: "POST", headers })
+    const answer = await runs.answer(chatFormat.client, request, { requestId: "r", connection: undefined, address: "" })
+    return (answer as Failure).code
+  }
+  const key = createApiKey()
+  for (let n = 0; n < 60; n++) expect(await codeOf(key)).toBe("request.invalid")
+  for (let n = 1; n < 10_000; n++) await codeOf(createApiKey())
+  expect(await codeOf(key)).toBe("rate_limit.rpm_exceeded")
+  await codeOf(createApiKey())
+  expect(await codeOf(key)).toBe("request.invalid")
 })
