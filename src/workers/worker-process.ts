@@ -122,7 +122,8 @@ export async function passLines(stream: ReadableStream<Uint8Array>, write: (line
   let rest = ""
   for await (const chunk of stream) {
     const text = rest + decoder.decode(chunk, { stream: true })
-    const end = text.length > LONGEST_LINE ? text.length : text.lastIndexOf("\n") + 1
+    const whole = text.lastIndexOf("\n") + 1
+    const end = text.length - whole > LONGEST_LINE ? text.length : whole
     if (end > 0) write(text.slice(0, end))
     rest = text.slice(end)
   }
