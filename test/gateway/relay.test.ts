@@ -342,11 +342,12 @@ describe("an outbox", () => {
   })
 })
 
+const of = (request: Partial<ModelRequest>, total: number) =>
+  answerBytesOf({ stream: false, inputTokens: 10, body: {}, ...request } as ModelRequest, new BodyMemory(total))
+const echo = (inputTokens: number, logprobs: number | null = 5) => ({ inputTokens, body: { echo: true, logprobs } })
+
 describe("the room of an answer in one piece", () => {
   const GIB = 1024 ** 3
-  const of = (request: Partial<ModelRequest>, total: number) =>
-    answerBytesOf({ stream: false, inputTokens: 10, body: {}, ...request } as ModelRequest, new BodyMemory(total))
-  const echo = (inputTokens: number, logprobs: number | null = 5) => ({ inputTokens, body: { echo: true, logprobs } })
   const vectors = { endpoint: "embeddings", prompts: 2_048, body: { encoding_format: "base64" } } as const
 
   test("is that of all that is asked for, and never more than a quarter of what there is", () => {

@@ -31,9 +31,10 @@ test("what was counted stays when this process's share is another", () => {
   expect("retryAfterS" in windows.count("a")).toBe(true)
 })
 
+const never = () => Promise.reject(new Error("not asked"))
+const active = (keyId: string) => ({ kind: "active", record: { keyId, accountId: "acc_1" } })
+
 test("dry runs of 10,000 keys are counted; of the next one's the key that had one longest ago begins anew", async () => {
-  const never = () => Promise.reject(new Error("not asked"))
-  const active = (keyId: string) => ({ kind: "active", record: { keyId, accountId: "acc_1" } })
   const runs = new DryRuns({
     ports: {
       draining: new AbortController().signal,

@@ -30,6 +30,10 @@ test("all keys of frozen accounts are found, and of others those that were revok
   expect([...(await frozenKeys(db))]).toEqual([hashOf("key_just_now")])
 })
 
+/** The later ones stand before the earlier ones in the alphabet. */
+const originsOf = (from: number, count: number) =>
+  Array.from({ length: count }, (_, n) => `https://${999 - from - n}.example`)
+
 test("200 origins of an account are found, those that its keys had first, each counted once, and all of another's", async () => {
   await using database = await openTestDatabase()
   const { sql, db } = database
@@ -41,8 +45,6 @@ test("200 origins of an account are found, those that its keys had first, each c
     insert into api_keys (id, account_id, name, key_hash, prefix, last4, origins, created_at)
     values (${`key_${++made}`}, ${accountId}, 'a key', sha256(${`key_${made}`}::bytea), ${`sk-loket-${made}`}, 'last',
       ${sql.array([...origins], 1009)}, now() + ${made} * interval '1 second')`
-  const originsOf = (from: number, count: number) =>
-    Array.from({ length: count }, (_, n) => `https://${String(999 - from - n)}.example`)
   for (let n = 0; n < 14; n++) await key("acc_many", originsOf(0, 15))
   for (let n = 15; n < 195; n += 15) await key("acc_many", originsOf(n, 15))
   const read = async () => [...(await pageOriginStore(db).read())].toSorted()

@@ -362,6 +362,19 @@ class DrawingThread extends EventTarget {
   terminate() {}
 }
 
+/** The one paper that is being drawn. */
+async function paper(): Promise<DrawingThread> {
+  for (let turn = 0; DrawingThread.papers.length === 0 && turn < 1_000; turn++) await Bun.sleep(0)
+  expect(DrawingThread.papers).toHaveLength(1)
+  return DrawingThread.papers.pop() as DrawingThread
+}
+
+const authenticate = async ({ headers }: Request) => {
+  const who = headers.get("x-who") ?? ""
+  return { ...ownerSession(who), id: who }
+}
+const refusalOf = ({ status, headers }: Response) => [status, headers.get("x-error-code"), headers.get("retry-after")]
+
 describe("those who wait for a paper", () => {
   const content: DocumentContent = {
     format: 1,
@@ -383,10 +396,6 @@ describe("those who wait for a paper", () => {
   const issued = { number: "KW-2026-000001", content, issuedAt: new Date() }
   let counted: string[] = []
   let count = Promise.resolve()
-  const authenticate = async ({ headers }: Request) => {
-    const who = headers.get("x-who") ?? ""
-    return { ...ownerSession(who), id: who }
-  }
   const app = new Elysia().use(edge).use(
     documentsController({
       authenticate: Object.assign(authenticate, { changes: {} }),
@@ -403,7 +412,6 @@ describe("those who wait for a paper", () => {
   const handle = edgeHandler(app, { log: createLog("error", () => {}), now: Date.now })
   const ask = (accountId: string) =>
     handle(new Request("http://loket/top-ups/a/receipt.pdf", { headers: { "x-who": accountId } }), () => "")
-  const refusalOf = ({ status, headers }: Response) => [status, headers.get("x-error-code"), headers.get("retry-after")]
   const refused = [429, "rate_limit.documents", "1"]
   const thread = globalThis.Worker
   beforeAll(() => void Object.assign(globalThis, { Worker: DrawingThread }))
@@ -434,13 +442,6 @@ describe("those who wait for a paper", () => {
     for (let n = 0; n < 64; n++) (await paper()).draw()
     for (const answer of all) expect(await (await answer).text()).toBe("%PDF")
   })
-
-  /** The one paper that is being drawn. */
-  async function paper(): Promise<DrawingThread> {
-    for (let turn = 0; DrawingThread.papers.length === 0 && turn < 1_000; turn++) await Bun.sleep(0)
-    expect(DrawingThread.papers).toHaveLength(1)
-    return DrawingThread.papers.pop() as DrawingThread
-  }
 })
 
 test.each([

@@ -237,20 +237,22 @@ test("lines are passed on whole, however they come", async () => {
   expect(passed.join("")).toBe(`${parts.join("")}\n`)
 })
 
+/** How long the pieces are in which these are passed on. */
+async function passedOf(pieces: readonly string[]): Promise<number[]> {
+  const passed: string[] = []
+  const stream = new ReadableStream<Uint8Array>({
+    start(controller) {
+      for (const piece of pieces) controller.enqueue(new TextEncoder().encode(piece))
+      controller.close()
+    },
+  })
+  await passLines(stream, (lines) => void passed.push(lines))
+  expect(passed.join("")).toBe(pieces.join(""))
+  return passed.map(({ length }) => length)
+}
+
 test("of a line without an end 1 MiB is waited for and more is passed on, and no shorter one is torn", async () => {
   const MIB = 1024 * 1024
-  const passedOf = async (pieces: readonly string[]) => {
-    const passed: string[] = []
-    const stream = new ReadableStream<Uint8Array>({
-      start(controller) {
-        for (const piece of pieces) controller.enqueue(new TextEncoder().encode(piece))
-        controller.close()
-      },
-    })
-    await passLines(stream, (lines) => void passed.push(lines))
-    expect(passed.join("")).toBe(pieces.join(""))
-    return passed.map(({ length }) => length)
-  }
   const long = "x".repeat(MIB)
   expect(await passedOf([long, "\n", "y\n"])).toEqual([MIB + 1, 2])
   expect(await passedOf([long, "x", "\n", "y\n"])).toEqual([MIB + 1, 1, 2])
