@@ -4,7 +4,7 @@
  */
 import { expect, test } from "bun:test"
 import { frozenKeys, pageOriginStore } from "../../src/store/live-keys.ts"
-import { openTestDatabase } from "./harness.ts"
+import { onPostgres, openTestDatabase } from "./harness.ts"
 
 const hashOf = (id: string) => new Bun.CryptoHasher("sha256").update(id).digest("hex")
 
@@ -53,4 +53,27 @@ test("200 origins of an account are found, those that its keys had first, each c
   await key("acc_many", originsOf(200, 1))
   await key("acc_few", ["https://few.example", ...originsOf(201, 1)])
   expect(await read()).toEqual([...originsOf(0, 200), ...originsOf(201, 1), "https://few.example"].toSorted())
+})
+
+// The embedded database takes a second for so many.
+test.if(onPostgres)("where accounts have more origins than are kept, each has its first ones", async () => {
+  await using database = await openTestDatabase()
+  const { sql, db } = database
+  await sql`
+    insert into accounts (id, email, password_hash)
+    select 'acc_' || n, n || '@example.test', 'x' from generate_series(0, 260) n`
+  // The last of them has one, and came after all others.
+  await sql`
+    insert into api_keys (id, account_id, name, key_hash, prefix, last4, origins, created_at)
+    select format('key_%s_%s', account, key), 'acc_' || account, 'a key', sha256(format('key_%s_%s', account, key)::bytea),
+      format('sk-loket-%s-%s', account, key), 'last', origins, now() + (key * 1000 + account) * interval '1 second'
+    from generate_series(0, 260) account, generate_series(0, 12) key, lateral (
+      select array_agg(format('https://%s.of-%s.example', n, account)) as origins
+      from generate_series(16 * key, least(16 * key + 15, 199)) n where account < 260 or n = 0) listed
+    where origins is not null`
+  const found = await pageOriginStore(db).read()
+  expect([found.length, new Set(found).size]).toEqual([50_000, 50_000])
+  expect(found).toContain("https://0.of-260.example")
+  const numberOf = Map.groupBy(found, (origin) => origin.split(".of-")[1])
+  expect(new Set([...numberOf].map(([, of]) => of.length))).toEqual(new Set([1, 192, 193]))
 })
