@@ -121,15 +121,26 @@ function listedIntegers(bytes: Uint8Array): number {
   return count
 }
 
+/** A native search costs as much as looking at so many bytes. */
+const NEAR_BYTES = 32
+
 /** Where the string that opens at `start` closes, or −1: then it is no JSON, and the parser says so. */
 function endOfString(bytes: Uint8Array, start: number): number {
-  for (let at = start + 1; ; at++) {
-    at = bytes.indexOf(QUOTE, at)
+  for (let at = start + 1; at < bytes.length; at++) {
+    for (const near = at + NEAR_BYTES; at < near; at++) {
+      const byte = bytes[at]
+      if (byte === QUOTE) return at
+      if (byte === BACKSLASH) at++
+    }
+    // What is escaped ends before this place.
+    const from = at
+    at = bytes.indexOf(QUOTE, from)
     if (at < 0) return -1
     let slashes = 0
-    while (bytes[at - 1 - slashes] === BACKSLASH) slashes++
+    while (at - 1 - slashes >= from && bytes[at - 1 - slashes] === BACKSLASH) slashes++
     if (slashes % 2 === 0) return at
   }
+  return -1
 }
 
 // Fields that the gateway writes into every request: the end user and the service tier.

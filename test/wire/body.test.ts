@@ -94,6 +94,18 @@ describe("the count of values before parsing", () => {
       }),
     )
   })
+  test("passes over strings of any length, wherever their escapes are", () => {
+    const text = fc
+      .tuple(fc.nat(70), fc.array(fc.constantFrom('"', "\\", "a", "港", "[{"), { maxLength: 6 }))
+      .map(([filled, signs]) => "a".repeat(filled) + signs.join(""))
+    fc.assert(
+      fc.property(fc.array(text, { maxLength: 5 }), (texts) => {
+        expect(extentOf(bytes(JSON.stringify(texts))).values).toBe(1 + texts.length)
+        expect(extentOf(bytes(JSON.stringify(texts).slice(0, -2))).values).toBeLessThanOrEqual(1 + texts.length)
+      }),
+      { numRuns: 1_000 },
+    )
+  })
   test.each(["0", "{}", "[ ]", '{"a,b":"[{"}'])("holds at its edge for %s", (item) => {
     const each = valuesIn(JSON.parse(item))
     const most = Math.floor((MAX_VALUES - 2) / each)
