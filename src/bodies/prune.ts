@@ -8,7 +8,7 @@ import type { ModelRequest, SentDocument, SentMedia } from "../language/request.
 import { Failure } from "../failure/failure.ts"
 import { clientNames, toolsOf } from "../wire/responses/tools.ts"
 
-/** UTF-16 units of the name of a model, a tool or a field. */
+/** UTF-16 units of the name of a model, a tool or a value within a field. */
 export const LONGEST_NAME = 512
 const MAX_NAMES = 2_000
 /** About as much JSON: a field, and all fields together. */
@@ -17,7 +17,6 @@ const LONGEST_BODY = 65_536
 const MAX_SCALARS = 16
 const LONGEST_SCALAR = 64
 const LONGEST_TEXT = 1_024
-const MAX_FIELDS = 100
 const MAX_STOPS = 64
 const MAX_SOURCES = 1_000
 
@@ -44,11 +43,12 @@ const tooManyNames = new Failure("request.invalid_request", {
 export function prunedRequest(whole: ModelRequest): ModelRequest | Failure {
   const { body, webSearch } = whole
   const request = { ...whole, ownEndUser: undefined, media: whole.media && prunedMedia(whole.media) }
-  const fields = Object.keys(body).filter((field) => field.length <= LONGEST_NAME && !LEFT_OUT.has(field))
+  // Their names are the format's or the catalogue's own (fields.ts).
+  const fields = Object.keys(body).filter((field) => !LEFT_OUT.has(field))
   const kept = [...READ.filter((field) => fields.includes(field)), ...fields.filter((field) => !READ.includes(field))]
   const pruned: JsonObject = {}
   let left = LONGEST_BODY
-  for (const field of kept.slice(0, MAX_FIELDS)) {
+  for (const field of kept) {
     const value = shortened(body[field], Math.min(LONGEST_FIELD, left))
     left -= field.length + size(value)
     pruned[field] = value

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import { InlineBodyExecutor, LargeBodies } from "../../src/bodies/bodies.ts"
 import { type BodyReply, decode, type BodyCommand } from "../../src/bodies/body-processor.ts"
-import type { JsonObject } from "../../src/language/json.ts"
+import type { Json, JsonObject } from "../../src/language/json.ts"
 import type { ModelRequest, Translated } from "../../src/language/request.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { AnswerView } from "../../src/wire/format.ts"
@@ -258,5 +258,93 @@ describe("little is told of it", () => {
     using large = await read(endpoint, { ...requests[endpoint], ...more })
     expect(await large.exchange(backend)).toMatchObject({ code: "request.invalid_request" })
     expect(await large.exchange({ format: endpoint, model: "m" })).not.toBeInstanceOf(Failure)
+  })
+})
+
+describe("what is told of it ends", () => {
+  const told = async (endpoint: Translated, more: JsonObject): Promise<ModelRequest> => {
+    using large = await read(endpoint, { model: "m", max_tokens: 9, messages: requests.chat["messages"]!, ...more })
+    return large.request
+  }
+  /** Counts for nine more: its brackets, its place or name, and the quotes. */
+  const list = (length: number): Json => ["x".repeat(length - 9)]
+
+  test("with 1,024 characters of a text, and 16,384 of any other field", async () => {
+    const { body } = await told("chat", { user: "u".repeat(1_025), seed: list(16_384), store: list(16_385) })
+    expect(body).toMatchObject({ user: "u".repeat(1_024), seed: list(16_384), store: [{}] })
+  })
+
+  test("with the first sixteen values of a field that is too long, by their names of at most 512 characters and 64 of each", async () => {
+    expect((await told("chat", { metadata: { a: "x".repeat(16_375) } })).body["metadata"]).toEqual({
+      a: "x".repeat(16_375),
+    })
+    const names = many(17, (at) => `${at}`.padStart(512, "n"))
+    const metadata = {
+      inner: {},
+      ["n".repeat(513)]: "v",
+      ...Object.fromEntries(names.map((name) => [name, "x".repeat(500)])),
+    }
+    expect((await told("chat", { metadata: { ...metadata, a: "x".repeat(9_000) } })).body["metadata"]).toEqual(
+      Object.fromEntries(names.slice(0, 16).map((name) => [name, "x".repeat(64)])),
+    )
+  })
+
+  test("with 65,536 characters of all fields, those that answers repeat first", async () => {
+    const whole = { verbosity: list(16_384), seed: list(16_384), metadata: list(16_384) }
+    // Three wholly, and the limit of tokens, which counts for eight.
+    const left = 65_536 - "max_tokensverbosityseedmetadata".length - 8 - 3 * 16_384
+    const toldOf = async (length: number) => {
+      const { verbosity, seed, metadata } = whole
+      return (await told("chat", { verbosity, seed, store: list(length), metadata })).body
+    }
+    expect(await toldOf(left)).toMatchObject({ ...whole, store: list(left) })
+    expect(await toldOf(left + 1)).toMatchObject({ ...whole, store: [{}] })
+  })
+
+  test("with 64 stop sequences of 1,024 characters, where they are to be translated", async () => {
+    const stops = many(65, (at) => `${at}`.padEnd(1_024, "s"))
+    using large = await read("messages", {
+      ...requests.messages,
+      stop_sequences: ["s".repeat(1_025), ...stops],
+    })
+    const { prompt } = must(await large.exchange({ format: "chat", model: "m" }))
+    expect(prompt?.stopSequences).toEqual(stops.slice(0, 64))
+  })
+
+  test("with a thousand sources of 1,024 characters, where the web is searched", async () => {
+    const sources = many(1_001, (at) => `${at}`.padEnd(1_024, "s"))
+    const content = ["s".repeat(1_025), ...sources].map((source) => ({
+      type: "search_result",
+      source,
+      title: "T",
+      content: [{ type: "text", text: "x" }],
+    }))
+    const tools = [{ type: "web_search_20250305", name: "web_search" }]
+    const { webSearch } = await told("messages", { messages: [{ role: "user", content }], tools })
+    expect([...(webSearch?.clientSources ?? [])]).toEqual(sources.slice(0, 1_000))
+  })
+
+  test("with twenty documents; the others are counted together, by what is known of them", async () => {
+    const document = (source: JsonObject) => ({ type: "document", source })
+    const file = Buffer.from("%PDF-1.7").toString("base64")
+    const pdf = document({ type: "base64", media_type: "application/pdf", data: file })
+    const text = document({ type: "base64", media_type: "text/plain", data: Buffer.from("Hello").toString("base64") })
+    const remote = document({ type: "url", url: "https://example.test/a.pdf" })
+    const content = [...many(21, () => pdf), text, remote, text, remote, pdf]
+    const body = { model: "m", max_tokens: 9, messages: [{ role: "user", content }] }
+    const here = must(formats.messages.client.decodeRequest(body)).media?.documents ?? []
+    const documents = (await told("messages", body)).media?.documents ?? []
+    expect(here).toHaveLength(26)
+    expect(documents.slice(0, 20)).toEqual(here.slice(0, 20).map((one) => ({ ...one, pdf: expect.any(Blob) })))
+    expect(await Promise.all(documents.map(({ pdf: blob }) => (blob instanceof Blob ? blob.text() : blob)))).toEqual([
+      ...many(20, () => file),
+      ...many(3, () => undefined),
+    ])
+    const twice = (at: number) => ({ likely: 2 * here[at]!.likely, most: 2 * here[at]!.most, known: here[at]!.known })
+    expect(documents.slice(20)).toEqual([
+      { ...twice(21), remote: false },
+      { ...twice(20), remote: false },
+      { ...twice(22), remote: true },
+    ])
   })
 })
