@@ -48,20 +48,34 @@ interface Page {
   readonly resources: unknown
 }
 
+/** A node whose kids are walked through. */
+interface Level {
+  readonly kids: PDFArray
+  next: number
+  readonly above: unknown
+}
+
 function walk(context: Context, root: unknown) {
   const pages: Page[] = []
   const catalog = look(context, root)
   const tree = catalog instanceof PDFDict ? member(context, catalog, "Pages") : undefined
   const count = tree instanceof PDFDict ? member(context, tree, "Count") : undefined
-  const waiting: { readonly node: unknown; readonly above: unknown }[] = [{ node: tree, above: undefined }]
+  // Where it is, and not what it still has to look at: a node may name thousands, each of which is itself.
+  const levels: Level[] = []
   let nodes = 0
-  for (let next = waiting.pop(); next !== undefined && nodes < MAX_NODES; next = waiting.pop(), nodes++) {
-    const dict = look(context, next.node)
-    if (!(dict instanceof PDFDict)) continue
-    const resources = member(context, dict, "Resources") ?? next.above
+  const visit = (node: unknown, above: unknown) => {
+    nodes++
+    const dict = look(context, node)
+    if (!(dict instanceof PDFDict)) return
+    const resources = member(context, dict, "Resources") ?? above
     const kids = member(context, dict, "Kids")
-    if (!(kids instanceof PDFArray)) pages.push({ dict, resources })
-    else for (const node of kids.asArray().slice(0, MAX_NODES)) waiting.push({ node, above: resources })
+    if (kids instanceof PDFArray) levels.push({ kids, next: 0, above: resources })
+    else pages.push({ dict, resources })
+  }
+  visit(tree, undefined)
+  for (let level = levels.at(-1); level !== undefined && nodes < MAX_NODES; level = levels.at(-1)) {
+    if (level.next < level.kids.size()) visit(level.kids.get(level.next++), level.above)
+    else levels.pop()
   }
   const claimed = count instanceof PDFNumber ? Math.max(0, Math.floor(count.asNumber())) : 0
   return { pages, claimed, endless: nodes >= MAX_NODES }

@@ -39,6 +39,21 @@ describe("pages", () => {
     expect((await measurePdf(treeOf("<</Type/Pages/Count 1/Kids[2 0 R 2 0 R]>>")))?.textBytes).toBeUndefined()
   })
 
+  test("are counted in trees of less than 20,000 nodes; the words of a larger one are unknown", async () => {
+    const naming = (count: number) => treeOf(`<</Type/Pages/Count 1/Kids[${"3 0 R ".repeat(count)}]>>`, kid)
+    // The tree is a node too.
+    expect(await measurePdf(naming(19_998))).toEqual({ pages: 19_998, textBytes: 0 })
+    expect(await measurePdf(naming(20_000))).toEqual({ pages: 19_999, textBytes: undefined })
+  })
+
+  test("of a tree that names itself a thousand times take little memory", async () => {
+    const bomb = treeOf(`<</Type/Pages/Count 1/Kids[${"2 0 R ".repeat(1_000)}]>>`)
+    const before = process.memoryUsage.rss()
+    expect(await measurePdf(bomb)).toEqual({ pages: 1, textBytes: undefined })
+    // What waited to be looked at took over 900 MB.
+    expect(process.memoryUsage.rss() - before).toBeLessThan(300_000_000)
+  })
+
   test.each([
     ["nothing", ""],
     ["its mark alone", "%PDF-1.7"],
@@ -89,6 +104,40 @@ describe("words", () => {
   ]
   test.each(unknown)("that are %s may be any number", async (_, file) => {
     expect(await measurePdf(file)).toEqual({ pages: 1, textBytes: undefined })
+  })
+
+  const nestedForms = (count: number) => {
+    const forms = Array.from({ length: count }, (_, at) =>
+      at === count - 1 ? form() : form(`/Resources<</XObject<</A ${at + 5} 0 R>>>>`),
+    )
+    return onePage("/Resources<</XObject<</A 4 0 R>>>>", ...forms)
+  }
+  const drawn = (...sizes: readonly number[]) => {
+    const parts = sizes.map((_, at) => `${at + 4} 0 R`)
+    return onePage(`/Contents[${parts.join(" ")}]`, ...sizes.map((size) => deflated(Buffer.alloc(size, " "))))
+  }
+  const lettered = (bytes: number) =>
+    onePage(
+      "/Contents 5 0 R/Resources<</Font<</F<</ToUnicode 4 0 R>>>>>>",
+      deflated(`1 beginbfchar <01> <${"00".repeat(bytes)}> endbfchar`),
+      stream("(a) Tj"),
+    )
+  const MIB = 1024 * 1024
+  const edges: [string, Buffer, number, Buffer][] = [
+    ["8 forms within each other", nestedForms(8), 8 * 4, nestedForms(9)],
+    ["16 MiB of instructions", drawn(16 * MIB), 0, drawn(16 * MIB + 1)],
+    ["16 MiB of instructions in two parts", drawn(8 * MIB, 8 * MIB), 0, drawn(8 * MIB, 8 * MIB + 1)],
+    [
+      "20,000 parts",
+      onePage(`/Contents[${"4 0 R ".repeat(20_000)}]`, stream("(a)")),
+      20_000,
+      onePage(`/Contents[${"4 0 R ".repeat(20_001)}]`, stream("(a)")),
+    ],
+    ["letters that mean 16 bytes", lettered(16), 1, lettered(17)],
+  ]
+  test.each(edges)("are counted in %s, and in more may be any number", async (_, within, text, beyond) => {
+    expect(await measurePdf(within)).toEqual({ pages: 1, textBytes: text })
+    expect(await measurePdf(beyond)).toEqual({ pages: 1, textBytes: undefined })
   })
 
   test("with ligatures are counted", async () => {
