@@ -25,7 +25,6 @@ const LOOK_MS = 100
 const MAX_GROWTH_BYTES = 256 * 1024 * 1024
 const MAX_WAIT_MS = 5_000
 const BARRED_MS = 60_000
-const MAX_BARRED = 10_000
 const MOST_WAITING = 1_024
 const MAX_WAITING_OF_ONE = 128
 
@@ -44,7 +43,7 @@ const workerUrl = new URL(compiled ? "./pdf/worker.js" : "./worker.ts", import.m
 export class PdfWorker implements PdfReader, Disposable {
   readonly #clock: Clock
   readonly #waiting = new Map<string, Job[]>()
-  /** Until when, on the monotonic clock; the last that was barred stands last. */
+  /** Until when, on the monotonic clock. They are few: each has taken half a second of the one worker. */
   readonly #barred = new Map<string, number>()
   #count = 0
   #worker: Worker | undefined
@@ -113,10 +112,9 @@ export class PdfWorker implements PdfReader, Disposable {
   }
 
   #bar(owner: string): void {
-    this.#barred.delete(owner)
-    this.#barred.set(owner, this.#clock.monotonic() + BARRED_MS)
-    const [oldest] = this.#barred.keys()
-    if (this.#barred.size > MAX_BARRED && oldest !== undefined) this.#barred.delete(oldest)
+    const now = this.#clock.monotonic()
+    for (const [other, untilMs] of this.#barred) if (untilMs <= now) this.#barred.delete(other)
+    this.#barred.set(owner, now + BARRED_MS)
     const jobs = this.#waiting.get(owner) ?? []
     this.#waiting.delete(owner)
     this.#count -= jobs.length

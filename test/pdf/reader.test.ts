@@ -1,5 +1,6 @@
-import { afterAll, expect, test } from "bun:test"
-import { systemClock } from "../../actors/kernel/clock.ts"
+import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test"
+import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { flush } from "../kernel/world.ts"
 import { PdfWorker } from "../../src/pdf/reader.ts"
 import { lying, pagesOf } from "./files.ts"
 
@@ -64,4 +65,72 @@ test("a file that was read before is known to its owner, and the time that it ta
   await tookMs("first")
   const known = Math.min(await tookMs("first"), await tookMs("first"))
   expect(await tookMs("second")).toBeGreaterThan(20 * known)
+})
+
+describe("in a time that is moved by hand", () => {
+  let clock: VirtualClock
+  let worker: PdfWorker
+  beforeEach(() => {
+    clock = new VirtualClock()
+    worker = new PdfWorker(clock)
+  })
+  afterEach(() => worker[Symbol.dispose]())
+
+  /** What a reading has come to, as far as that is known now. */
+  const outcomeOf = (reading: ReturnType<PdfWorker["read"]>) => {
+    const found: { outcome: unknown } = { outcome: "waiting" }
+    void reading.then((outcome) => (found.outcome = outcome))
+    return found
+  }
+  const after = async (ms: number) => {
+    clock.advance(ms)
+    await flush()
+  }
+
+  test("1,024 files of all owners wait, whatever one more is", async () => {
+    const readings = Array.from({ length: 1 + 1_024 }, (_, at) => worker.read(twoPages, `owner ${at % 9}`))
+    const [first] = readings
+    // Answered before the first of them, which is being read.
+    expect(await Promise.race([first, worker.read(twoPages, "another")])).toBeUndefined()
+    for (const reading of await Promise.all(readings)) expect(reading).toEqual({ pages: 2, textBytes: 2 })
+    expect(await worker.read(twoPages, "another")).toEqual({ pages: 2, textBytes: 2 })
+  })
+
+  test("a file is read for two seconds and waits for five, and whoever sent an endless one is barred for sixty", async () => {
+    const attacks = ["a", "b", "c"].map((owner) => outcomeOf(worker.read(endless, owner)))
+    const honest = outcomeOf(worker.read(twoPages, "honest"))
+    const outcomes = () => [...attacks, honest].map(({ outcome }) => outcome)
+    await after(1_999)
+    expect(outcomes()).toEqual(Array(4).fill("waiting"))
+    await after(1)
+    expect(outcomes()).toEqual(["endless", "waiting", "waiting", "waiting"])
+    await after(2_000)
+    expect(outcomes()).toEqual(["endless", "endless", "waiting", "waiting"])
+    await after(999)
+    expect(outcomes()).toEqual(["endless", "endless", "waiting", "waiting"])
+    await after(1)
+    expect(outcomes()).toEqual(["endless", "endless", "waiting", undefined])
+    await after(1_000)
+    expect(outcomes()).toEqual(["endless", "endless", "endless", undefined])
+
+    await after(59_999)
+    expect(await worker.read(twoPages, "b")).toEqual({ pages: 2, textBytes: 2 })
+    expect(await worker.read(twoPages, "c")).toBeUndefined()
+    await after(1)
+    expect(await worker.read(twoPages, "c")).toEqual({ pages: 2, textBytes: 2 })
+  })
+
+  test("a file that takes half a second and 256 MiB meanwhile is endless", async () => {
+    // The thread's own memory is there before.
+    await worker.read(twoPages, "a")
+    const reading = outcomeOf(worker.read(endless, "a"))
+    const taken = [Buffer.alloc(150_000_000, 1)]
+    await after(500)
+    expect(reading.outcome).toBe("waiting")
+    taken.push(Buffer.alloc(200_000_000, 1))
+    await after(99)
+    expect(reading.outcome).toBe("waiting")
+    await after(1)
+    expect([reading.outcome, taken.length]).toEqual(["endless", 2])
+  })
 })
