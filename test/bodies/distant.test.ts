@@ -307,8 +307,8 @@ describe("what is told of it ends", () => {
       ...requests.messages,
       stop_sequences: ["s".repeat(1_025), ...stops],
     })
-    const { prompt } = must(await large.exchange({ format: "chat", model: "m" }))
-    expect(prompt?.stopSequences).toEqual(stops.slice(0, 64))
+    const asked = must(await large.exchange({ format: "chat", model: "m" }))
+    expect(asked).toMatchObject({ prompt: { stopSequences: stops.slice(0, 64) } })
   })
 
   test("with a thousand sources of 1,024 characters, where the web is searched", async () => {

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import { keepNumbers, parseToolInput } from "../../src/language/exact-numbers.ts"
+import { toolInput } from "../../src/wire/shared/tools.ts"
 import { isObject } from "../../src/language/json.ts"
 import { backendOf, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
@@ -193,9 +194,16 @@ test.each([100, 5_000, 30_000])("an input that nests %d deep is read, whatever i
 const nested = (depth: number) => `{"id":${"[".repeat(depth)}${"]".repeat(depth)}}`
 
 test("an input that nests deeper than can be written is none, and brackets in a text are no levels", () => {
-  expect(() => parseToolInput(nested(100_000))).toThrow(SyntaxError)
+  expect(parseToolInput(nested(31_999))).toHaveProperty("id")
+  expect(() => parseToolInput(nested(32_000))).toThrow(SyntaxError)
   const said = { id: `\\"${"[".repeat(100_000)}` }
   expect(parseToolInput(JSON.stringify(said))).toEqual(said)
+})
+
+test("an input that nests so deep that it would take long to write is told as its text", () => {
+  const told = (depth: number) => toolInput({ arguments: nested(depth), custom: false })
+  expect(told(9_999)).toHaveProperty("id")
+  expect(told(10_000)).toEqual({ raw: nested(10_000) })
 })
 
 test.each([

@@ -141,6 +141,29 @@ test("a flood of 100,000 refusals costs microseconds, and a bounded memory while
   expect(refused.waiting).toEqual({ calls: 2_000, accounts: 20_000 })
 })
 
+test("while the database is away, 40,000 counts of hours that are over wait for it, the earliest", async () => {
+  const { state, counts, refused, add } = gatherer()
+  const addAll = () => {
+    for (let account = 0; account < 20_000; account++)
+      for (const code of ["rate_limit.rpm_exceeded", "billing.insufficient_balance"]) add(`acc_${account}`, code)
+    add("acc_0", "model.unknown")
+  }
+  addAll()
+  state.now += HOUR_MS
+  addAll()
+  state.away = true
+  const flushed = refused.flush().catch(String)
+  state.now += HOUR_MS
+  // The hour before is over for three, and none of them fits beside what comes back.
+  for (const account of ["acc_1", "acc_2", "acc_3"]) add(account)
+  expect(await flushed).toBe("Error: the database is away")
+  state.away = false
+  await refused.flush()
+  const ofHour = [0, 0, 0]
+  for (const name of counts.keys()) ofHour[Number(name.split(" ")[2])]!++
+  expect(ofHour).toEqual([40_000, 40_001 - 3, 3])
+})
+
 test("those that are older than seven days are removed", async () => {
   const { state, removed, refused } = gatherer()
   await refused.removeOld()

@@ -60,6 +60,13 @@ test("frames are read however their bytes are cut, and what is not whole is none
     [2, 0, 0],
   ])
     expect(await new FrameReader(streamOf(new Uint8Array(wrong))).next()).toBeUndefined()
+  for (const [size, isRead] of [
+    [65_536, true],
+    [65_537, false],
+  ] as const) {
+    const frame = await new FrameReader(streamOf(encodeFrame(FRAME.bytes, new Uint8Array(size)))).next()
+    expect(frame?.bytes.length).toBe(isRead ? size : undefined)
+  }
 })
 
 const answers: readonly (readonly [string, Answer])[] = [

@@ -211,12 +211,14 @@ test("a source is believed where it can be read and has not jumped, and else cha
     return outcomes
   }
   const before = (await store.list(1)).find(({ currency }) => currency === "USD")
+  const padded = (bytes: number) => async () => new Response((await rates(40_000)().text()).padEnd(bytes))
   expect(await read(rates(40_000))).toEqual(["same"])
+  expect(await read(padded(1_048_576))).toEqual(["same"])
   expect(await read(rates(50_000))).toEqual(["jump"])
   const bad = [
     () => new Response("no", { status: 500 }),
     () => new Response("<html>"),
-    () => new Response("x".repeat(1_048_577)),
+    padded(1_048_577),
     () => Promise.reject(new Error("away")),
     rates("much"),
     rates(0),
