@@ -288,6 +288,29 @@ describe.skipIf(noRedis !== undefined)("a server of its own", () => {
     expect(it.all()).toBe(10)
   })
 
+  test("that stands still has ten thousand questions to answer, whatever one more is", async () => {
+    await using own = await startRedis()
+    using it = await world(1, 10, { port: own.port })
+    const { counts } = it.processes[0]!
+    own.pause()
+    let answers = 0
+    let shares = 0
+    const ask = () =>
+      counts.look("key:requests", { amount: 1, limit: 10 }, (counted) => {
+        answers++
+        if (counted === undefined) shares++
+      })
+    // A beat may be one of them.
+    for (let waiting = counts.waiting; waiting < 10_000; waiting++) ask()
+    expect(answers).toBe(0)
+    ask()
+    expect([counts.waiting, answers, shares]).toEqual([10_000, 1, 1])
+    own.resume()
+    await until(() => counts.waiting === 0)
+    expect(answers).toBeGreaterThan(9_999)
+    expect([shares, counts.state]).toEqual([1, "exact"])
+  })
+
   test("with a wrong password is one that is away, and the password is in no log", async () => {
     await using own = await startRedis([], undefined, "right-word")
     const [right, wrong] = ["right-word", "wrong-word"].map(
