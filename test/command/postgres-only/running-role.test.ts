@@ -122,8 +122,17 @@ test("what the owner's migrations make later the role may write at once, and a r
     await owner.sql.unsafe(`revoke insert on made_later from ${role}`)
     expect(await start()).toContain("permission denied for table made_later")
     expect(said).toEqual([["rights missing", { tables: "made_later", count: 1 }]])
+    const more = Array.from({ length: 10 }, (_, at) => `made_later_${at}`)
+    await owner.sql.unsafe(
+      more.map((name) => `create table ${name} (); revoke select on ${name} from ${role};`).join(" "),
+    )
+    await start()
+    // Ten are named, and all are counted.
+    const [[, { tables, count }]] = said as [[string, { tables: string; count: number }]]
+    expect([tables.split(" ").length, count]).toEqual([10, 11])
   } finally {
     await owner.sql`drop table made_later`
+    for (let at = 0; at < 10; at++) await owner.sql.unsafe(`drop table if exists made_later_${at}`)
   }
 })
 
