@@ -74,7 +74,7 @@ const once = { deadlineMs: 5_000, retry: true } as const
 
 const named = (sql: Sql, { scope, keyHash }: ChangeName) => sql`scope = ${scope} and key_hash = ${keyHash}`
 
-export const idempotencyKeyStore = (database: Database, mostKept = MAX_KEPT): IdempotencyKeyStore => {
+export const idempotencyKeyStore = (database: Database): IdempotencyKeyStore => {
   const find: IdempotencyKeyStore["find"] = async (change) => {
     const [kept] = await database.run(
       (sql) => sql<{ same: boolean; done_at: Date | null; made: string | null }[]>`
@@ -97,8 +97,8 @@ export const idempotencyKeyStore = (database: Database, mostKept = MAX_KEPT): Id
         (sql) => sql<{ room: boolean; claimed: boolean }[]>`
           with room as materialized (
             select exists (select from idempotency_keys where ${named(sql, request)}) or (
-              select count(*) from (select from idempotency_keys where scope = ${scope} limit ${mostKept}) kept
-            ) < ${mostKept} as is_there
+              select count(*) from (select from idempotency_keys where scope = ${scope} limit ${MAX_KEPT}) kept
+            ) < ${MAX_KEPT} as is_there
           ), claimed as (
             insert into idempotency_keys as k
               (scope, key_hash, account_id, fingerprint, claim, process_id, claimed_until, expires_at)

@@ -55,4 +55,9 @@ describe("request bodies", () => {
     expect([other.isSmall(LITTLE - 40), other.isSmall(LITTLE - 39)]).toEqual([true, false])
     expect([one.isSmall(LITTLE), one.isSmall(LITTLE + 1)]).toEqual([true, false])
   })
+
+  test("are little up to 1 MiB, however much there is for all", () => {
+    const [least, more] = [64 * 2 ** 20, 2 ** 40].map((total) => new BodyMemory(total).reservationFor("a"))
+    for (const one of [least, more]) expect([one!.isSmall(2 ** 20), one!.isSmall(2 ** 20 + 1)]).toEqual([true, false])
+  })
 })

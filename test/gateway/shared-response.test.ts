@@ -76,6 +76,14 @@ test("an answer has one piece of room for its text, and exactly its bytes once n
   expect(answer.inOnePiece(answer.join(undefined))?.length).toBe(CHUNK_BYTES)
 })
 
+test("of short texts 63 wait beside each other in that room; with the next one they are bytes, which are counted", () => {
+  const { answer, held } = world()
+  for (let n = 0; n < 63; n++) answer.write("a")
+  expect(held()).toBe(CHUNK_BYTES)
+  answer.write("a")
+  expect(held()).toBe(CHUNK_BYTES + 64)
+})
+
 test("without room for another piece it is lost, holds nothing, and goes on for whoever reads it", async () => {
   const { answer, held } = world({ room: 2 * CHUNK_BYTES - 1 })
   const first = textOf(answer.stream())

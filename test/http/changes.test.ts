@@ -328,9 +328,15 @@ test("while a change is under way, its key with another body is a mismatch", asy
 })
 
 describe("bounds", () => {
-  test("an account has so many rows, and those that it has still count", async () => {
+  const writeRows = (person: Person, count: number, expiresInS: number) => world.sql`
+    insert into idempotency_keys (scope, key_hash, account_id, fingerprint, claim, process_id, claimed_until, expires_at)
+    select ${person.id}, sha256(n::text::bytea), ${person.id}, sha256('f'), 'claim', 'proc_x', now(),
+      now() + make_interval(secs => ${expiresInS}) from generate_series(1, ${count}::int) n`
+
+  test("an account has a thousand rows, and those that it has still count", async () => {
     const person = await world.signUp()
-    const store = idempotencyKeyStore(world.db, 2)
+    const store = idempotencyKeyStore(world.db)
+    await writeRows(person, 998, 86_400)
     const name = (key: string) => ({
       scope: person.id,
       accountId: person.id,
@@ -343,6 +349,14 @@ describe("bounds", () => {
     expect((await store.claim(name("b"))).kind).toBe("claimed")
     expect((await store.claim(name("c"))).kind).toBe("too many")
     expect((await store.claim(name("a"))).kind).toBe("in progress")
+  })
+
+  test("ten thousand rows whose time is over are removed in one statement, and the others in the next", async () => {
+    const person = await world.signUp()
+    const store = idempotencyKeyStore(world.db)
+    while ((await store.removeExpired()) > 0);
+    await writeRows(person, 10_001, 0)
+    expect([await store.removeExpired(), await store.removeExpired()]).toEqual([10_000, 1])
   })
 
   test("a claim that is sent again is the same one, and one that is over is for the same request alone", async () => {

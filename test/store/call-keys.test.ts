@@ -148,8 +148,12 @@ test("after a day it is anybody's, and is removed", async () => {
 })
 
 test("calls take no room of the account's changes", async () => {
-  for (let n = 0; n < 3; n++) await claimOf(anew({ keyHash: hash(`name ${n}`) }))
+  await claimOf(one)
+  await database.sql`
+    insert into idempotency_keys (scope, key_hash, account_id, fingerprint, claim, process_id, claimed_until, expires_at)
+    select scope, sha256(n::text::bytea), account_id, fingerprint, claim, process_id, claimed_until, expires_at
+    from idempotency_keys, generate_series(1, 1000) n where scope = ${one.keyId}`
   const claim = { scope: account, keyHash: hash("c"), accountId: account, fingerprint: hash("f"), claim: "c" }
-  const changes = idempotencyKeyStore(database.db, 1)
+  const changes = idempotencyKeyStore(database.db)
   expect(await changes.claim({ ...claim, processId: one.processId })).toEqual({ kind: "claimed" })
 })
