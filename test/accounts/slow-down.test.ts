@@ -1,5 +1,5 @@
 import { expect, setSystemTime, test } from "bun:test"
-import { type Attempt, PasswordThrottle, throttleLimits } from "../../src/accounts/rate-limits.ts"
+import { type Attempt, PasswordThrottle, SignUpLimiter, throttleLimits } from "../../src/accounts/rate-limits.ts"
 import { Failure } from "../../src/failure/failure.ts"
 
 /** Time that passes only by waiting. */
@@ -271,4 +271,23 @@ test("a wall clock that is set back makes nobody wait for longer", async () => {
     setSystemTime()
   }
   expect(waits.at(-1)).toBeLessThanOrEqual(4_000)
+})
+
+test("of many who sign up at once from one network, those wait who need no more than ten seconds, and the others are refused", async () => {
+  const waits: number[] = []
+  let counted = 0
+  const store = { count: async () => void counted++ }
+  const limiter = new SignUpLimiter(
+    store,
+    { perHour: 1_000, perDay: 1_000 },
+    () => 1_000_000,
+    async (ms) => void waits.push(ms),
+  )
+  const answers = []
+  for (let n = 0; n < 22; n++) answers.push(await limiter.admit("192.0.2.1"))
+  expect(waits).toEqual(Array.from({ length: 10 }, (_, n) => (n + 1) * 1_000))
+  expect(counted).toBe(20)
+  for (const refused of answers.splice(20))
+    expect(refused).toMatchObject({ code: "rate_limit.sign_up", detail: { retryAfterS: 11 } })
+  expect(answers.filter((answer) => answer !== undefined)).toEqual([])
 })

@@ -199,6 +199,8 @@ describe("a list", () => {
     expect(readOrigin("HTTPS://App.Example.com:443")).toBe(PAGE)
     expect(readOrigin("https://bücher.example")).toBe("https://xn--bcher-kva.example")
     expect(readOrigin("http://[::1]:8080")).toBe("http://[::1]:8080")
+    const long = `https://${"a.".repeat(125)}bc`
+    expect([long.length, readOrigin(long), readOrigin(`${long}d`)]).toEqual([260, long, undefined])
   })
 })
 

@@ -63,12 +63,14 @@ describe("a search", () => {
   })
 })
 
+const padded = async (bytes: number) => new Response((await pages(kyoto).text()).padEnd(bytes))
+
 const failing: readonly (readonly [string, () => Response | Promise<Response>, string])[] = [
   ["that is refused", () => new Response("Forbidden", { status: 403 }), "unavailable"],
   ["that is throttled", () => new Response("{}", { status: 429 }), "too_many_requests"],
   ["answered with a page", () => new Response("<html>"), "unavailable"],
   ["answered without results", () => Response.json({ results: "none" }), "unavailable"],
-  ["answered with more than anybody reads", () => new Response(" ".repeat(3 * 1024 * 1024)), "unavailable"],
+  ["answered with more than 2 MiB", () => padded(2 * 1024 * 1024 + 1), "unavailable"],
 ]
 
 describe("a search", () => {
@@ -77,6 +79,11 @@ describe("a search", () => {
     const before = failures.length
     expect(await ask()).toBe(problem as "unavailable")
     expect(failures.length).toBe(before + 1)
+  })
+
+  test("answered with 2 MiB is read", async () => {
+    server.answer = () => padded(2 * 1024 * 1024)
+    expect(await ask()).toMatchObject([{ url: kyoto.url }])
   })
 
   test("not answered in time comes to nothing, and the operator hears of it", async () => {
