@@ -77,10 +77,14 @@ describe("a pre-flight", () => {
   test("without what makes it one is a wrong method, and what it asks for is never more than names", async () => {
     const bare = await fetch(gateway.url + CHAT, { method: "OPTIONS", headers: { Origin: PAGE } })
     await expectFailure(bare, 405, "request.method_not_allowed")
-    for (const names of ["a b", "a:b", "x".repeat(3_000), Array(65).fill("a").join(", "), "*"]) {
+    const answered = async (names: string) => {
       const response = await preflight(PAGE, CHAT, { "Access-Control-Request-Headers": names })
-      expect([response.status, response.headers.get("access-control-allow-headers")]).toEqual([204, null])
+      return [response.status, response.headers.get("access-control-allow-headers")]
     }
+    for (const names of ["x".repeat(2_048), Array(64).fill("a").join(", ")])
+      expect(await answered(names)).toEqual([204, names])
+    for (const names of ["a b", "a:b", "x".repeat(2_049), Array(65).fill("a").join(", "), "*"])
+      expect(await answered(names)).toEqual([204, null])
   })
 })
 

@@ -239,6 +239,31 @@ describe("a conversation without a name", () => {
     expect(codex("Fix the test")).not.toBe(codex("Fix the build"))
   })
 
+  test("its first 32 messages, 24 texts and 32 tools make it another, and no later one does", () => {
+    const user = (content: string): JsonObject => ({ role: "user", content })
+    const last: readonly (readonly [most: number, of: (count: number, end: string) => JsonObject])[] = [
+      [
+        32,
+        (count, end) => ({
+          messages: [...Array<JsonObject>(count - 1).fill({ role: "system", content: "" }), user(end)],
+        }),
+      ],
+      [24, (count, end) => ({ messages: [...Array<JsonObject>(count - 1).fill(user("x")), user(end)] })],
+      [
+        32,
+        (count, end) => ({
+          messages: [user("x")],
+          tools: [...Array<string>(count - 1).fill("t"), end].map((name) => ({ type: "function", function: { name } })),
+        }),
+      ],
+    ]
+    for (const [most, of] of last) {
+      const isAnother = (count: number) =>
+        !Bun.deepEquals(conversationOf(of(count, "a"), undefined), conversationOf(of(count, "b"), undefined))
+      expect([isAnother(most), isAnother(most + 1)]).toEqual([true, false])
+    }
+  })
+
   test("keys are spread evenly", () => {
     const counts = [0, 0, 0, 0, 0, 0, 0, 0]
     for (let n = 0; n < 8_000; n++) {
