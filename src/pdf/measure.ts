@@ -60,25 +60,33 @@ function walk(context: Context, root: unknown) {
   const catalog = look(context, root)
   const tree = catalog instanceof PDFDict ? member(context, catalog, "Pages") : undefined
   const count = tree instanceof PDFDict ? member(context, tree, "Count") : undefined
-  // Where it is, and not what it still has to look at: a node may name thousands, each of which is itself.
   const levels: Level[] = []
   let nodes = 0
-  const visit = (node: unknown, above: unknown) => {
-    nodes++
-    const dict = look(context, node)
-    if (!(dict instanceof PDFDict)) return
-    const resources = member(context, dict, "Resources") ?? above
+  let next: Visit | undefined = { node: tree, above: undefined }
+  for (; next !== undefined && nodes < MAX_NODES; next = nextOf(levels), nodes++) {
+    const dict = look(context, next.node)
+    if (!(dict instanceof PDFDict)) continue
+    const resources = member(context, dict, "Resources") ?? next.above
     const kids = member(context, dict, "Kids")
     if (kids instanceof PDFArray) levels.push({ kids, next: 0, above: resources })
     else pages.push({ dict, resources })
   }
-  visit(tree, undefined)
-  for (let level = levels.at(-1); level !== undefined && nodes < MAX_NODES; level = levels.at(-1)) {
-    if (level.next < level.kids.size()) visit(level.kids.get(level.next++), level.above)
-    else levels.pop()
-  }
   const claimed = count instanceof PDFNumber ? Math.max(0, Math.floor(count.asNumber())) : 0
   return { pages, claimed, endless: nodes >= MAX_NODES }
+}
+
+interface Visit {
+  readonly node: unknown
+  readonly above: unknown
+}
+
+/** Where the walk is in each level is kept, and not all that waits: a node may name thousands, each of which is itself. */
+function nextOf(levels: Level[]): Visit | undefined {
+  for (let level = levels.at(-1); level !== undefined; level = levels.at(-1)) {
+    if (level.next < level.kids.size()) return { node: level.kids.get(level.next++), above: level.above }
+    levels.pop()
+  }
+  return undefined
 }
 
 interface Size {

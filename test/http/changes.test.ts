@@ -327,12 +327,12 @@ test("while a change is under way, its key with another body is a mismatch", asy
   expect((await Promise.all(sent)).map(codeOf)).toEqual(["done", "idempotency.mismatch", "done"])
 })
 
-describe("bounds", () => {
-  const writeRows = (person: Person, count: number, expiresInS: number) => world.sql`
-    insert into idempotency_keys (scope, key_hash, account_id, fingerprint, claim, process_id, claimed_until, expires_at)
-    select ${person.id}, sha256(n::text::bytea), ${person.id}, sha256('f'), 'claim', 'proc_x', now(),
-      now() + make_interval(secs => ${expiresInS}) from generate_series(1, ${count}::int) n`
+const writeRows = (person: Person, count: number, expiresInS: number) => world.sql`
+  insert into idempotency_keys (scope, key_hash, account_id, fingerprint, claim, process_id, claimed_until, expires_at)
+  select ${person.id}, sha256(n::text::bytea), ${person.id}, sha256('f'), 'claim', 'proc_x', now(),
+    now() + make_interval(secs => ${expiresInS}) from generate_series(1, ${count}::int) n`
 
+describe("bounds", () => {
   test("an account has a thousand rows, and those that it has still count", async () => {
     const person = await world.signUp()
     const store = idempotencyKeyStore(world.db)

@@ -3,6 +3,9 @@ import { deflateSync } from "node:zlib"
 import { measurePdf } from "../../src/pdf/measure.ts"
 import { deflated, onePage, pagesOf, pdf, stream, treeOf } from "./files.ts"
 
+const kid = "<</Type/Page/Parent 2 0 R>>"
+const naming = (count: number) => treeOf(`<</Type/Pages/Count 1/Kids[${"3 0 R ".repeat(count)}]>>`, kid)
+
 describe("pages", () => {
   test.each([1, 3, 600])("are counted, and their words: %p", async (count) => {
     const words = Array.from({ length: count }, () => "twelve bytes")
@@ -13,7 +16,6 @@ describe("pages", () => {
     expect(await measurePdf(pagesOf(Array(5).fill(""), 2_000_000))).toEqual({ pages: 5, textBytes: 0 })
   })
 
-  const kid = "<</Type/Page/Parent 2 0 R>>"
   const trees: [string, Buffer, number][] = [
     ["more than the tree claims", treeOf("<</Type/Pages/Count 1/Kids[3 0 R 4 0 R 5 0 R]>>", kid, kid, kid), 3],
     ["one page named many times", treeOf(`<</Type/Pages/Count 1/Kids[${"3 0 R ".repeat(400)}]>>`, kid), 400],
@@ -40,7 +42,6 @@ describe("pages", () => {
   })
 
   test("are counted in trees of less than 20,000 nodes; the words of a larger one are unknown", async () => {
-    const naming = (count: number) => treeOf(`<</Type/Pages/Count 1/Kids[${"3 0 R ".repeat(count)}]>>`, kid)
     // The tree is a node too.
     expect(await measurePdf(naming(19_998))).toEqual({ pages: 19_998, textBytes: 0 })
     expect(await measurePdf(naming(20_000))).toEqual({ pages: 19_999, textBytes: undefined })
@@ -64,6 +65,23 @@ describe("pages", () => {
 
 const textOf = async (file: Buffer) => (await measurePdf(file))?.textBytes
 const form = (resources = "") => stream("(form) Tj", `/Type/XObject/Subtype/Form${resources}`)
+
+const nestedForms = (count: number) => {
+  const forms = Array.from({ length: count }, (_, at) =>
+    at === count - 1 ? form() : form(`/Resources<</XObject<</A ${at + 5} 0 R>>>>`),
+  )
+  return onePage("/Resources<</XObject<</A 4 0 R>>>>", ...forms)
+}
+const drawn = (...sizes: readonly number[]) => {
+  const parts = sizes.map((_, at) => `${at + 4} 0 R`)
+  return onePage(`/Contents[${parts.join(" ")}]`, ...sizes.map((size) => deflated(Buffer.alloc(size, " "))))
+}
+const lettered = (bytes: number) =>
+  onePage(
+    "/Contents 5 0 R/Resources<</Font<</F<</ToUnicode 4 0 R>>>>>>",
+    deflated(`1 beginbfchar <01> <${"00".repeat(bytes)}> endbfchar`),
+    stream("(a) Tj"),
+  )
 
 describe("words", () => {
   test("are what strings hold: brackets nest, a stroke hides one, and hexadecimal takes two digits", async () => {
@@ -106,22 +124,6 @@ describe("words", () => {
     expect(await measurePdf(file)).toEqual({ pages: 1, textBytes: undefined })
   })
 
-  const nestedForms = (count: number) => {
-    const forms = Array.from({ length: count }, (_, at) =>
-      at === count - 1 ? form() : form(`/Resources<</XObject<</A ${at + 5} 0 R>>>>`),
-    )
-    return onePage("/Resources<</XObject<</A 4 0 R>>>>", ...forms)
-  }
-  const drawn = (...sizes: readonly number[]) => {
-    const parts = sizes.map((_, at) => `${at + 4} 0 R`)
-    return onePage(`/Contents[${parts.join(" ")}]`, ...sizes.map((size) => deflated(Buffer.alloc(size, " "))))
-  }
-  const lettered = (bytes: number) =>
-    onePage(
-      "/Contents 5 0 R/Resources<</Font<</F<</ToUnicode 4 0 R>>>>>>",
-      deflated(`1 beginbfchar <01> <${"00".repeat(bytes)}> endbfchar`),
-      stream("(a) Tj"),
-    )
   const MIB = 1024 * 1024
   const edges: [string, Buffer, number, Buffer][] = [
     ["8 forms within each other", nestedForms(8), 8 * 4, nestedForms(9)],

@@ -67,6 +67,13 @@ test("a file that was read before is known to its owner, and the time that it ta
   expect(await tookMs("second")).toBeGreaterThan(20 * known)
 })
 
+/** What a reading has come to, as far as that is known now. */
+const outcomeOf = (reading: ReturnType<PdfWorker["read"]>) => {
+  const found: { outcome: unknown } = { outcome: "waiting" }
+  void reading.then((outcome) => (found.outcome = outcome))
+  return found
+}
+
 describe("in a time that is moved by hand", () => {
   let clock: VirtualClock
   let worker: PdfWorker
@@ -76,12 +83,6 @@ describe("in a time that is moved by hand", () => {
   })
   afterEach(() => worker[Symbol.dispose]())
 
-  /** What a reading has come to, as far as that is known now. */
-  const outcomeOf = (reading: ReturnType<PdfWorker["read"]>) => {
-    const found: { outcome: unknown } = { outcome: "waiting" }
-    void reading.then((outcome) => (found.outcome = outcome))
-    return found
-  }
   const after = async (ms: number) => {
     clock.advance(ms)
     await flush()

@@ -175,6 +175,9 @@ const endpoints = ["chat", "messages", "responses"] as const
 const keysOf = (endpoint: Endpoint, conversation: Told) =>
   Array.from({ length: 20 }, (_, turn) => keyOf(bodyOf(endpoint, conversation, turn)))
 
+const many = (count: number, one: JsonObject) => Array.from({ length: count }, () => one)
+const userSaid = (content: string): JsonObject => ({ role: "user", content })
+
 describe("a conversation without a name", () => {
   test.each(endpoints)("is the same in its 20 turns on %s, and its first text makes it another", (endpoint) => {
     fc.assert(
@@ -240,22 +243,10 @@ describe("a conversation without a name", () => {
   })
 
   test("its first 32 messages, 24 texts and 32 tools make it another, and no later one does", () => {
-    const user = (content: string): JsonObject => ({ role: "user", content })
     const last: readonly (readonly [most: number, of: (count: number, end: string) => JsonObject])[] = [
-      [
-        32,
-        (count, end) => ({
-          messages: [...Array<JsonObject>(count - 1).fill({ role: "system", content: "" }), user(end)],
-        }),
-      ],
-      [24, (count, end) => ({ messages: [...Array<JsonObject>(count - 1).fill(user("x")), user(end)] })],
-      [
-        32,
-        (count, end) => ({
-          messages: [user("x")],
-          tools: [...Array<string>(count - 1).fill("t"), end].map((name) => ({ type: "function", function: { name } })),
-        }),
-      ],
+      [32, (count, end) => ({ messages: [...many(count - 1, { role: "system", content: "" }), userSaid(end)] })],
+      [24, (count, end) => ({ messages: [...many(count - 1, userSaid("x")), userSaid(end)] })],
+      [32, (count, end) => ({ messages: [userSaid("x")], tools: [...many(count - 1, { name: "t" }), { name: end }] })],
     ]
     for (const [most, of] of last) {
       const isAnother = (count: number) =>
