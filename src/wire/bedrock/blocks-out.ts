@@ -186,6 +186,8 @@ const plainType = (mediaType: string): string => mediaType.toLowerCase().split("
 /** The names of one request's documents. */
 class DocumentNames {
   readonly #taken = new Set<string>()
+  /** By how names begin: the number to try next. From 2 on, thousands of one name would be tried for seconds. */
+  readonly #counts = new Map<string, number>()
 
   next(proposed: string | undefined): string {
     const allowed = (proposed ?? "")
@@ -194,8 +196,11 @@ class DocumentNames {
       .trim()
       .slice(0, LONGEST_NAME)
     const plain = allowed === "" ? "document" : allowed
+    const start = plain.slice(0, LONGEST_NAME - 8)
     let name = plain
-    for (let count = 2; this.#taken.has(name); count++) name = `${plain.slice(0, LONGEST_NAME - 8)} (${count})`
+    let count = this.#counts.get(start) ?? 2
+    for (; this.#taken.has(name); count++) name = `${start} (${count})`
+    this.#counts.set(start, count)
     this.#taken.add(name)
     return name
   }

@@ -127,6 +127,11 @@ describe("turns", () => {
   })
 })
 
+const namesOf = (names: readonly string[]) =>
+  [...JSON.stringify(turns(user(...names.map((name) => document(name))))).matchAll(/"name":"([^"]+)"/g)].map(
+    ([, name]) => name,
+  )
+
 describe("media", () => {
   const png = { type: "image", source: { kind: "data", mediaType: "image/PNG; x=y", base64: "aGk=" } } as const
 
@@ -145,6 +150,27 @@ describe("media", () => {
         ],
       },
     ])
+  })
+
+  test("a document's name has 200 characters at the most, with the number that tells it from another too", () => {
+    const [a, b] = ["a", "b"].map((end) => `${"n".repeat(199)}${end}`)
+    expect(namesOf([a!, `${a}x`, a!, b!, b!])).toEqual([
+      a,
+      `${"n".repeat(192)} (2)`,
+      `${"n".repeat(192)} (3)`,
+      b,
+      `${"n".repeat(192)} (4)`,
+    ])
+    expect(namesOf(["x", "x (2)", "x", "x", "x (2)"])).toEqual(["x", "x (2)", "x (3)", "x (4)", "x (2) (2)"])
+  })
+
+  test("thousands of documents of one name, or of long ones that begin alike, take no time", () => {
+    const long = Array.from({ length: 4_000 }, (_, at) => `${"n".repeat(192)}${at}`)
+    const before = process.threadCpuUsage()
+    for (const names of [Array<string>(8_000).fill("x"), [...long, ...long]])
+      expect(new Set(namesOf(names)).size).toBe(8_000)
+    const { user: worked } = process.threadCpuUsage(before)
+    expect(worked).toBeLessThan(3_000_000)
   })
 
   test("a document of text travels as a text file", () => {
