@@ -39,8 +39,8 @@ const member = async (owner: Person, role: MemberRole, by = owner) => {
   expect((await lookAt(person, owner)).status).toBe(204)
   return person
 }
-const lookAt = (person: Person, { accountId }: Person) =>
-  call(person, "POST", "/auth/look-at", { account_id: accountId })
+const lookAt = (person: Person, account: Person | null) =>
+  call(person, "POST", "/auth/look-at", { account_id: account?.accountId ?? null })
 const history = async (person: Person) =>
   (await call(person, "GET", "/account/activity")).json["data"] as { action: string; actor: string; member: unknown }[]
 
@@ -55,8 +55,11 @@ test("a member sees the account, with the member's own name and role, and goes b
     signed_in: { id: billing.accountId, email: await emailOf(billing) },
   })
   expect((await call(owner, "GET", "/account")).json).toMatchObject({ id: owner.accountId, member_role: "owner" })
-  expect((await lookAt(billing, billing)).status).toBe(204)
-  expect((await call(billing, "GET", "/account")).json).toMatchObject({ id: billing.accountId, balance_micro: 0 })
+  for (const own of [billing, null]) {
+    expect((await lookAt(billing, own)).status).toBe(204)
+    expect((await call(billing, "GET", "/account")).json).toMatchObject({ id: billing.accountId, balance_micro: 0 })
+    expect((await lookAt(billing, owner)).status).toBe(204)
+  }
 })
 
 const list = async (of: Person) => {
@@ -88,6 +91,7 @@ test("the list has the account's own members, with their role and who invited th
 test("what is the person's own stays that, whatever account is looked at", async () => {
   const owner = await gateway.person()
   const other = await member(owner, "owner")
+  const viewer = await member(owner, "viewer", other)
   const { data } = (await call(other, "GET", "/account/sessions")).json as { data: Body[] }
   expect(data).toHaveLength(1)
   expect((await call(other, "DELETE", "/account", { password: "correct horse battery" })).status).toBe(204)
@@ -96,6 +100,8 @@ test("what is the person's own stays that, whatever account is looked at", async
     { action: "member.left", actor: "member" },
     { action: "member.joined", actor: "member" },
   ])
+  // An account that is no more has no address.
+  expect((await list(owner)).members).toEqual([{ ...(await shown(viewer, "viewer", owner)), invited_by: null }])
 })
 
 test("each act names the member who did it; the owner's own names nobody", async () => {
@@ -338,7 +344,8 @@ describe("invitations", () => {
     const owner = await gateway.person()
     const invited = await gateway.person()
     const { json } = await invite(owner, await emailOf(invited))
-    const { id, created_at, expires_at } = json["invitation"] as Record<string, string>
+    const { id, created_at, expires_at, invited_by } = json["invitation"] as Record<string, string>
+    expect(invited_by).toBe(await emailOf(owner))
     expect(Date.parse(expires_at ?? "") - Date.parse(created_at ?? "")).toBe(7 * 86_400_000)
     const again = await call(owner, "POST", `/account/invitations/${id}/send-again`)
     expect(again.status).toBe(200)
