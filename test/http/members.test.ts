@@ -195,6 +195,57 @@ test("whom a removed owner has invited is not invited any more, and who was invi
   expect([await open(theirs), await open(others)]).toEqual([400, 200])
 })
 
+test("what becomes of a member in one account leaves the others, and their invitations, as they are", async () => {
+  const [owner, another] = [await gateway.person(), await gateway.person()]
+  const [second, third] = [await member(another, "owner"), await member(another, "viewer")]
+  await invite(second, "theirs@example.com")
+  for (const [person, role] of [
+    [second, "owner"],
+    [third, "billing"],
+  ] as const) {
+    const { json } = await invite(owner, await emailOf(person), role)
+    expect((await call(person, "POST", "/account/memberships", { token: tokenOf(json["path"]) })).status).toBe(201)
+  }
+  const { json: others } = await invite(owner, "others@example.com")
+  const { id } = others["invitation"] as Record<string, string>
+  await gateway.sql`insert into account_mails (account_id, kind, email, expires_at, invitation_id)
+    values (${owner.accountId}, 'invitation', 'others@example.com', now() + interval '1 day', ${id ?? ""})`
+  await lookAt(second, owner)
+  await invite(second, "own@example.com")
+  const rows = async () => {
+    const of = [owner.accountId, another.accountId]
+    const found = await gateway.sql<{ row: string }[]>`
+      select concat_ws(' ', account_id, member_id, role) as row from members where account_id = any(${of}) union all
+      select concat_ws(' ', account_id, email) from invitations where account_id = any(${of}) union all
+      select concat_ws(' ', account_id, kind) from account_mails where account_id = any(${of}) and kind in ('invitation', 'member-raised')`
+    return new Set(found.map(({ row }) => row))
+  }
+  const change = async (as: Person, method: string, path: string, body?: Body) => {
+    const before = await rows()
+    const { status } = await call(as, method, `/account/${path}`, body)
+    const after = await rows()
+    return { status, gone: [...before.difference(after)].sort(), come: [...after.difference(before)].sort() }
+  }
+  const [here, one, two] = [owner.accountId, second.accountId, third.accountId]
+  expect(await change(another, "DELETE", `invitations/${id}`)).toEqual({ status: 404, gone: [], come: [] })
+  expect(await change(owner, "PATCH", `members/${one}`, { role: "owner" })).toEqual({ status: 200, gone: [], come: [] })
+  expect(await change(owner, "PATCH", `members/${two}`, { role: "owner" })).toEqual({
+    status: 200,
+    gone: [`${here} ${two} billing`],
+    come: [`${here} ${two} owner`, `${here} member-raised`].sort(),
+  })
+  expect(await change(owner, "PATCH", `members/${one}`, { role: "viewer" })).toEqual({
+    status: 200,
+    gone: [`${here} ${one} owner`, `${here} own@example.com`].sort(),
+    come: [`${here} ${one} viewer`],
+  })
+  expect(await change(owner, "DELETE", `members/${one}`)).toEqual({
+    status: 204,
+    gone: [`${here} ${one} viewer`],
+    come: [],
+  })
+})
+
 test("a session that looks at another account meanwhile refuses what was meant for the one before", async () => {
   const owner = await gateway.person()
   const person = await member(owner, "developer")
