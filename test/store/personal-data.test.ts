@@ -1,7 +1,11 @@
 /** What is known of people: every column is in the document or is said here to tell nothing, and what is over its time goes. */
 import { expect, test } from "bun:test"
 import { accountStore } from "../../src/store/accounts.ts"
+import { credentialStore } from "../../src/store/credentials.ts"
+import { passkeyStore } from "../../src/store/passkeys.ts"
 import { removeOverdue } from "../../src/store/retention.ts"
+import { secondFactorStore } from "../../src/store/second-factors.ts"
+import { sessionStore } from "../../src/store/sessions.ts"
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
 
 /** The house's own: catalogue, prices, processes, books about books. */
@@ -94,47 +98,122 @@ test("a deleted account's owner is forgotten at its time and not before, and its
   expect(await removeOverdue(db, { erasedAfterDays: 30 })).toEqual({})
 })
 
+/** A row of what opens an account, and of what is told of it, in each table; a member and a membership with `acc_third`. */
+const rowsOf = async ({ sql }: TestDatabase, id: string) => {
+  const bytes = Buffer.from(id)
+  await sql`insert into sessions (token_hash, account_id, expires_at) values (${bytes}, ${id}, now() + interval '1 hour')`
+  await sql`insert into account_networks (account_id, network) values (${id}, '192.0.2.1')`
+  await sql`insert into account_mails (account_id, kind, email, expires_at) values (${id}, 'prove', 'a@mail.id', now() + interval '1 hour')`
+  await sql`insert into second_factors (account_id, secret) values (${id}, ${bytes})`
+  await sql`
+    insert into passkeys (id, account_id, place, credential_id, public_key, counter, transports, name)
+    values (${`pk_${id}`}, ${id}, 1, ${bytes}, '', 0, '{}', 'x')`
+  await sql`insert into recovery_codes (account_id, code_hash) values (${id}, ${bytes})`
+  await sql`insert into sign_in_steps (token_hash, account_id, password_hash, expires_at) values (${bytes}, ${id}, 'x', now() + interval '1 hour')`
+  await sql`
+    insert into refused_calls (request_id, account_id, key_id, refused_at, endpoint, code)
+    values (${`req_${id}`}, ${id}, ${`key_${id}`}, now(), 'chat', 'request.invalid')`
+  await sql`insert into refused_counts (account_id, hour, code, process_id, calls) values (${id}, now(), 'request.invalid', 'prc_1', 1)`
+  await sql`
+    insert into management_tokens (id, account_id, key_id, name, token_hash, prefix, last4)
+    values (${`mgt_${id}`}, ${id}, ${`key_${id}`}, 'x', ${bytes}, 'mt-abc', 'wxyz')`
+  await sql`insert into webhooks (account_id, url, secret) values (${id}, 'https://example.com/', 'whsec_x')`
+  await sql`
+    insert into members (account_id, member_id, role, invited_by, invitation_hash)
+    values (${id}, 'acc_third', 'viewer', 'x', ''), ('acc_third', ${id}, 'viewer', 'x', '')`
+  await sql`
+    insert into invitations (id, account_id, email, role, invited_by, expires_at)
+    select 'inv_' || ${id}::text || account, account, ${id}::text || '@mail.id', 'viewer', ${id}, now() + interval '1 day'
+    from (values (${id}::text), ('acc_third')) as invited (account)`
+}
+const tables =
+  "sessions account_networks account_mails second_factors passkeys recovery_codes sign_in_steps refused_calls refused_counts management_tokens webhooks members invitations".split(
+    " ",
+  )
+
 test("with an account goes at once what opens it and what was told of it, and nothing of another's", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database
   for (const id of ["acc_gone", "acc_other", "acc_third"]) await account(database, id)
-  for (const id of ["acc_gone", "acc_other"]) {
-    const bytes = Buffer.from(id)
-    await sql`insert into sessions (token_hash, account_id, expires_at) values (${bytes}, ${id}, now() + interval '1 hour')`
-    await sql`insert into account_networks (account_id, network) values (${id}, '192.0.2.1')`
-    await sql`insert into account_mails (account_id, kind, email, expires_at) values (${id}, 'prove', 'a@mail.id', now() + interval '1 hour')`
-    await sql`insert into second_factors (account_id, secret) values (${id}, ${bytes})`
-    await sql`
-      insert into passkeys (id, account_id, place, credential_id, public_key, counter, transports, name)
-      values (${`pk_${id}`}, ${id}, 1, ${bytes}, '', 0, '{}', 'x')`
-    await sql`insert into recovery_codes (account_id, code_hash) values (${id}, ${bytes})`
-    await sql`insert into sign_in_steps (token_hash, account_id, password_hash, expires_at) values (${bytes}, ${id}, 'x', now() + interval '1 hour')`
-    await sql`
-      insert into refused_calls (request_id, account_id, key_id, refused_at, endpoint, code)
-      values (${`req_${id}`}, ${id}, ${`key_${id}`}, now(), 'chat', 'request.invalid')`
-    await sql`insert into refused_counts (account_id, hour, code, process_id, calls) values (${id}, now(), 'request.invalid', 'prc_1', 1)`
-    await sql`
-      insert into management_tokens (id, account_id, key_id, name, token_hash, prefix, last4)
-      values (${`mgt_${id}`}, ${id}, ${`key_${id}`}, 'x', ${bytes}, 'mt-abc', 'wxyz')`
-    await sql`insert into webhooks (account_id, url, secret) values (${id}, 'https://example.com/', 'whsec_x')`
-    await sql`
-      insert into members (account_id, member_id, role, invited_by, invitation_hash)
-      values (${id}, 'acc_third', 'viewer', 'x', ''), ('acc_third', ${id}, 'viewer', 'x', '')`
-    await sql`
-      insert into invitations (id, account_id, email, role, invited_by, expires_at)
-      select 'inv_' || ${id}::text || account, account, ${id}::text || '@mail.id', 'viewer', ${id}, now() + interval '1 day'
-      from (values (${id}::text), ('acc_third')) as invited (account)`
-  }
+  for (const id of ["acc_gone", "acc_other"]) await rowsOf(database, id)
   await accountStore(db).delete("acc_gone")
-  const tables =
-    "sessions account_networks account_mails second_factors passkeys recovery_codes sign_in_steps refused_calls refused_counts management_tokens webhooks members invitations"
-  for (const table of tables.split(" ")) {
+  for (const table of tables) {
     const [row] = await sql`
       select count(*) filter (where t::text like '%acc_gone%' or t.account_id = 'acc_gone')::int as gone,
         count(*) filter (where t.account_id = 'acc_other')::int as other
       from ${sql(table)} t`
     expect([table, row]).toEqual([table, { gone: 0, other: 1 }])
   }
+})
+
+test("what is done to an account's password, factors and sessions changes nothing of another's", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  for (const id of ["acc_own", "acc_other", "acc_third"]) await account(database, id)
+  for (const id of ["acc_own", "acc_other"]) await rowsOf(database, id)
+  await sql`update second_factors set confirmed_at = now() where account_id = 'acc_other'`
+  for (const [id, hours] of [
+    ["acc_own", -1],
+    ["acc_other", -1],
+    ["acc_other", 2],
+  ] as const)
+    await sql`insert into sessions (token_hash, account_id, expires_at, address)
+      values (${Buffer.from(`${id} ${hours}`)}, ${id}, now() + make_interval(hours => ${hours}), 'x')`
+  await sql`insert into account_mails (account_id, kind, email, expires_at) values ('acc_other', 'reset', 'a@mail.id', now() + interval '1 hour')`
+  await sql`
+    insert into account_networks (account_id, network, signed_in_at)
+    select id, '203.0.113.' || n, now() + make_interval(secs => n) from generate_series(1, 25) n, (values ('acc_own'), ('acc_other')) a (id)`
+  await sql`insert into sign_in_steps (token_hash, account_id, password_hash, expires_at)
+    select n::text::bytea, 'acc_own', 'x', now() + interval '2 hours' from generate_series(1, 18) n`
+  const rowsIn = async (table: string, id: string) =>
+    (await sql`select to_jsonb(t) as row from ${sql(table)} t where account_id = ${id} order by 1`).map(
+      ({ row }) => row as Record<string, unknown>,
+    )
+  const others = () => Promise.all(tables.map((table) => rowsIn(table, "acc_other")))
+  const before = await others()
+  expect(before.flat()).toHaveLength(41)
+  /** How much the account itself has after it. */
+  const after = async (act: Promise<unknown>) => {
+    await act
+    expect(await others()).toEqual(before)
+    const of = async (table: string) => (await rowsIn(table, "acc_own")).length
+    const sessions = await rowsIn("sessions", "acc_own")
+    return {
+      codes: await of("recovery_codes"),
+      steps: await of("sign_in_steps"),
+      networks: await of("account_networks"),
+      sessions: sessions.length,
+      shown: sessions.filter((session) => session["factor_at"] !== null).length,
+    }
+  }
+  const bytes = (text: string) => new Uint8Array(Buffer.from(text))
+  const [own] = await sql`select id from sessions where account_id = 'acc_own' and expires_at > now()`
+  const sessionId = String(own?.["id"])
+  const [factors, passkeys, sessions] = [secondFactorStore(db), passkeyStore(db), sessionStore(db)]
+  const first = { sessionId, codeHashes: [bytes("code")] }
+  const app = { ...first, secret: bytes("acc_own"), step: 1 }
+  const passkey = { ...first, accountId: "acc_own", name: "x", publicKey: bytes(""), counter: 0, transports: [] }
+  const signIn = { accountId: "acc_own", passwordHash: "hash", showedFactor: false, replaces: undefined }
+  const from = { from: { address: "192.0.2.1", userAgent: "" }, network: "192.0.2.1" }
+  const act = { requestId: "req_1", operatorId: undefined, address: undefined }
+
+  expect(await after(factors.confirm("acc_own", app))).toMatchObject({ codes: 1, sessions: 1, shown: 1 })
+  expect(await after(factors.replaceCodes("acc_own", [bytes("1"), bytes("2")]))).toMatchObject({ codes: 2 })
+  const step = { accountId: "acc_own", passwordHash: "hash", tokenHash: bytes("step") }
+  expect(await after(factors.openStep(step))).toMatchObject({ steps: 20 })
+  expect(await after(passkeys.remove("acc_own", "pk_acc_own", sessionId))).toMatchObject({ codes: 2, shown: 1 })
+  expect(await after(factors.removeApp("acc_own", sessionId))).toMatchObject({ codes: 0, steps: 0, shown: 0 })
+  const added = passkeys.add({ ...passkey, id: "pk_own", credentialId: bytes("own") })
+  expect(await after(added)).toMatchObject({ codes: 1, shown: 1 })
+  expect(await after(passkeys.remove("acc_own", "pk_own", sessionId))).toMatchObject({ codes: 0, shown: 0 })
+  expect(await after(sessions.open({ ...signIn, ...from, tokenHash: bytes("new") }))).toMatchObject({
+    networks: 20,
+    sessions: 2,
+  })
+  expect(await after(sessions.endAll("acc_own", sessionId))).toMatchObject({ sessions: 1 })
+  expect(await after(factors.remove("acc_own", { act, reason: "lost" }))).toMatchObject({ sessions: 1 })
+  const password = { from: "hash", to: "another", network: "192.0.2.2" }
+  expect(await after(credentialStore(db).changePassword("acc_own", password))).toMatchObject({ networks: 0 })
 })
 
 test("nothing of a forgotten owner is left in the rows that stay", async () => {
