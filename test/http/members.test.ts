@@ -212,6 +212,16 @@ test("what becomes of a member in one account leaves the others, and their invit
     values (${owner.accountId}, 'invitation', 'others@example.com', now() + interval '1 day', ${id ?? ""})`
   await lookAt(second, owner)
   await invite(second, "own@example.com")
+  // Each is seen in the role that the person has in it, and in its own days.
+  for (const [account, role, zone] of [
+    [owner, "billing", "Asia/Tokyo"],
+    [another, "viewer", "Asia/Makassar"],
+  ] as const) {
+    await call(account, "PATCH", "/account", { time_zone: zone })
+    await lookAt(third, account)
+    expect((await call(third, "GET", "/account")).json).toMatchObject({ id: account.accountId, member_role: role })
+    expect((await call(third, "GET", "/usage/summary?group_by=day")).json).toMatchObject({ time_zone: zone })
+  }
   const rows = async () => {
     const of = [owner.accountId, another.accountId]
     const found = await gateway.sql<{ row: string }[]>`
