@@ -1,5 +1,6 @@
 /** What is known of people: every column is in the document or is said here to tell nothing, and what is over its time goes. */
 import { expect, test } from "bun:test"
+import { webhookStore } from "../../src/store/account-events.ts"
 import { accountStore } from "../../src/store/accounts.ts"
 import { credentialStore } from "../../src/store/credentials.ts"
 import { passkeyStore } from "../../src/store/passkeys.ts"
@@ -146,7 +147,7 @@ test("with an account goes at once what opens it and what was told of it, and no
   }
 })
 
-test("what is done to an account's password, factors and sessions changes nothing of another's", async () => {
+test("what is done to an account's password, factors, sessions and webhook changes nothing of another's", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database
   for (const id of ["acc_own", "acc_other", "acc_third"]) await account(database, id)
@@ -182,6 +183,7 @@ test("what is done to an account's password, factors and sessions changes nothin
       codes: await of("recovery_codes"),
       steps: await of("sign_in_steps"),
       networks: await of("account_networks"),
+      webhooks: await of("webhooks"),
       sessions: sessions.length,
       shown: sessions.filter((session) => session["factor_at"] !== null).length,
     }
@@ -190,6 +192,7 @@ test("what is done to an account's password, factors and sessions changes nothin
   const [own] = await sql`select id from sessions where account_id = 'acc_own' and expires_at > now()`
   const sessionId = String(own?.["id"])
   const [factors, passkeys, sessions] = [secondFactorStore(db), passkeyStore(db), sessionStore(db)]
+  const webhooks = webhookStore(db)
   const first = { sessionId, codeHashes: [bytes("code")] }
   const app = { ...first, secret: bytes("acc_own"), step: 1 }
   const passkey = { ...first, accountId: "acc_own", name: "x", publicKey: bytes(""), counter: 0, transports: [] }
@@ -214,6 +217,13 @@ test("what is done to an account's password, factors and sessions changes nothin
   expect(await after(factors.remove("acc_own", { act, reason: "lost" }))).toMatchObject({ sessions: 1 })
   const password = { from: "hash", to: "another", network: "192.0.2.2" }
   expect(await after(credentialStore(db).changePassword("acc_own", password))).toMatchObject({ networks: 0 })
+  for (const id of ["acc_own", "acc_other"]) expect(await webhooks.test(id)).toBe(true)
+  for (const done of [
+    webhooks.set("acc_own", "https://example.net/", "whsec_y"),
+    webhooks.rotate("acc_own", "whsec_z"),
+  ])
+    expect(await after(done)).toMatchObject({ webhooks: 1 })
+  expect(await after(webhooks.remove("acc_own"))).toMatchObject({ webhooks: 0 })
 })
 
 test("nothing of a forgotten owner is left in the rows that stay", async () => {
