@@ -39,6 +39,7 @@ const grow = (processId: string, keyId: string, period: SpendingPeriod, start: n
 
 test.each(["daily", "monthly"] as const)("a %s period goes on in the new zone with what was spent", async (period) => {
   const { accountId, hash, keyId } = await limited(period)
+  const other = await limited(period)
   const { starts } = await load(hash)
   await target.sql`
     insert into key_spend (key_id, period, period_start, spent_micro)
@@ -54,6 +55,7 @@ test.each(["daily", "monthly"] as const)("a %s period goes on in the new zone wi
       endsAt: new Date(loaded.record.running![period]!.end),
     })
   }
+  expect((await load(other.hash)).record.running).toEqual({})
   const { end } = (await load(hash)).record.running![period]!
   expect(end).toBe(period === "daily" ? at("2026-03-11T04:00:00Z") : at("2026-04-01T04:00:00Z"))
   now = end - 1
