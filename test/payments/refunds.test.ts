@@ -26,6 +26,7 @@ const asked: string[] = []
 const amounts: bigint[] = []
 const recalled: string[] = []
 const heard: string[] = []
+const changed: string[] = []
 beforeAll(async () => {
   target = await openTestDatabase()
   books = await Books.open(target)
@@ -51,7 +52,7 @@ const refunds = () => {
     providers: [provider],
     needsOperator: (problem) => void heard.push(`${problem.topUpId} ${problem.kind}`),
     recall: (accountId) => void recalled.push(accountId),
-    changed: () => {},
+    changed: (accountId) => void changed.push(accountId),
   })
 }
 
@@ -189,7 +190,8 @@ describe("an operator's refund", () => {
     // The repeat is still the same when the refund has gone another way since.
     if (made instanceof Failure) throw new Error("not made")
     answer = () => ({ kind: "paid-out", reference: "79" })
-    await refunds().change(made.id, { to: "sending", reason: "by the provider after all" }, act())
+    const sentAfterAll = await refunds().change(made.id, { to: "sending", reason: "by the provider after all" }, act())
+    expect(sentAfterAll).toMatchObject({ status: "paid_out", payout: "provider" })
     expect(await refunds().make(byHand, act())).toMatchObject({ id: made.id, status: "paid_out", payout: "provider" })
     expect(await state(of.accountId)).toEqual({ posted: 40_000, leased: 0, claim: 0 })
     await agree()
@@ -222,10 +224,12 @@ describe("an operator's refund", () => {
 
   test("is written down as paid out by hand, or given back, and neither after the other", async () => {
     const of = await paid()
+    changed.length = 0
     const [one, two] = await Promise.all([
       refunds().make(terms(of, 10_000n), act()),
       refunds().make(terms(of, 20_000n), act()),
     ])
+    expect(changed.splice(0)).toEqual([of.accountId, of.accountId])
     if (one instanceof Failure || two instanceof Failure) throw new Error("not made")
     const out = { to: "paid_out", reference: "BCA 123", reason: "sent" } as const
     expect(await refunds().change(one.id, out, act())).toMatchObject({
@@ -240,9 +244,11 @@ describe("an operator's refund", () => {
     expect(await refunds().change(one.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
       code: "request.invalid",
     })
+    changed.length = 0
     expect(await refunds().change(two.id, { to: "cancelled", reason: "no" }, act())).toMatchObject({
       status: "cancelled",
     })
+    expect(changed).toEqual([of.accountId])
     expect(await refunds().change(two.id, out, act())).toMatchObject({ code: "request.invalid" })
     expect(await state(of.accountId)).toEqual({ posted: 90_000, leased: 0, claim: 0 })
     expect(await refunds().make(terms(of, 90_000n), act())).toMatchObject({ status: "booked" })
@@ -271,7 +277,9 @@ describe("an operator's refund", () => {
     expect(asked.splice(1)).toEqual([made.id])
     await target.sql`update refunds set next_attempt_at = now() where id = ${made.id}`
     answer = () => ({ kind: "paid-out", reference: "77" })
+    changed.length = 0
     await Promise.all([refunds().poll(), refunds().poll()])
+    expect(changed).toEqual([of.accountId])
     expect(asked).toEqual([made.id, made.id])
     expect(await refundStore(target.db).find(made.id)).toMatchObject({ status: "paid_out", reference: "77" })
     // The provider tells of it as well: it is ours, and moves nothing.
@@ -344,8 +352,11 @@ describe("an operator's refund", () => {
     if (made instanceof Failure) throw new Error("not made")
     // Asked once more, it is open again until the provider says the same.
     answer = () => new Failure("dependency.upstream_unavailable")
+    asked.length = 0
     const sending = await refunds().change(made.id, { to: "sending", reason: "once more" }, act())
     expect(sending).toMatchObject({ status: "sending", problem: undefined })
+    await refunds().poll()
+    expect(asked).toEqual([made.id])
     answer = () => ({ kind: "refused", why: "412 too late" })
     await target.sql`update refunds set next_attempt_at = now() where id = ${made.id}`
     await refunds().poll()
@@ -358,7 +369,14 @@ describe("an operator's refund", () => {
       kind: "provider_refund",
       refundId: made.id,
     })
-    expect([await refunds().reverse(of.topUp, told), await refunds().reverse(of.topUp, told)]).toEqual([true, false])
+    // Its reason is the provider's text, of any length and with any character.
+    const reversals = told.reversals.map((each) => ({ ...each, reason: `a\u0000b${"c".repeat(300)}` }))
+    const reverse = () => refunds().reverse(of.topUp, { ...told, reversals })
+    changed.length = 0
+    expect([await reverse(), await reverse()]).toEqual([true, false])
+    expect(changed).toEqual([of.accountId])
+    const [booked] = await refundStore(target.db).list({ topUpId: of.topUpId })
+    expect(booked?.reason).toBe(`ab${"c".repeat(198)}`)
     expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
     await agree()
   })
@@ -620,6 +638,9 @@ describe("what the provider takes back", () => {
     // In use when it was booked: nobody gave it back within a second.
     expect(await state(of.accountId)).toEqual({ posted: 100_000, leased: 100_000, claim: 60_000 })
     expect(recalled.length).toBeGreaterThan(1)
+    recalled.length = 0
+    await refunds().poll()
+    expect(recalled).toContain(of.accountId)
     await returnLease(target.db, lease.id, micro(35_000n * RP))
     expect(await state(of.accountId)).toEqual({ posted: 65_000, leased: 65_000, claim: 25_000 })
     const grown = await books.lease(processId, of.accountId, 10_000n * RP)
