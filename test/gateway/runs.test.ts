@@ -298,6 +298,7 @@ describe("a run that is ended before its time", () => {
     expect((await gateway.dashboard(stranger, `/runs/${id}/end`, ending)).status).toBe(404)
     expect((await gateway.dashboard(person, "/runs/run_nobody/end", ending)).status).toBe(404)
     expect((await endByKey("never-there")).status).toBe(404)
+    expect(await (await read(name)).json()).toMatchObject({ status: "open" })
     expect((await told(call("plain", { "X-Run-Id": name }))).status).toBe(200)
   })
 })
@@ -457,6 +458,31 @@ describe("a run's receipt", () => {
       data: { id: string }[]
     }
     expect(data.find((run) => run.id === id)).toMatchObject({ spent_micro: ofCheap + ofDear, name })
+  })
+
+  test("is listed with others, the newest first, page by page, and those of one key alone where it is named", async () => {
+    const owner = await gateway.person(10_000)
+    const [one, two] = [await gateway.key(owner), await gateway.key(owner)]
+    const ids: string[] = []
+    for (const [n, { id: keyId }] of [one, two, one].entries()) {
+      const made = await make({ key_id: keyId, budget_micro: 1_000_000 }, owner)
+      const { id } = (await made.json()) as { id: string }
+      await gateway.sql`update runs set created_at = created_at - make_interval(mins => ${n}) where id = ${id}`
+      ids.push(id)
+    }
+    const pages = async (query: string) => {
+      const found: string[] = []
+      for (let cursor: string | null = ""; cursor !== null;) {
+        const page = await gateway.dashboard(owner, `/runs?limit=1&cursor=${cursor}${query}`)
+        const { data, next_cursor } = (await page.json()) as { data: { id: string }[]; next_cursor: string | null }
+        expect(data).toHaveLength(1)
+        found.push(...data.map(({ id }) => id))
+        cursor = found.length > ids.length ? null : next_cursor
+      }
+      return found
+    }
+    expect(await pages("")).toEqual(ids)
+    expect(await pages(`&key_id=${one.id}`)).toEqual([ids[0] ?? "", ids[2] ?? ""])
   })
 
   test("is nobody else's: not of another key of the account, nor of another account", async () => {

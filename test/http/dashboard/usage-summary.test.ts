@@ -284,8 +284,9 @@ describe("the summary", () => {
 })
 
 describe("errors", () => {
-  test("are counted by code, of final records in the range", async () => {
+  test("are counted by code, of the account's final records in the range", async () => {
     const { id, token } = await world.signUp()
+    await world.called((await world.signUp()).id, { at: "2026-11-20T06:00:00Z", status: "upstream_error" })
     await world.called(id)
     const last = await world.called(id, { at: "2026-11-20T06:00:00Z", status: "upstream_error" })
     await world.called(id, { at: "2026-11-20T05:00:00Z", status: "aborted_stream" })

@@ -205,6 +205,11 @@ test("two sessions of one operator are told apart: what one sees, the other does
   const { token, hash } = (await import("../../../src/accounts/bearer-tokens.ts")).createSessionToken()
   await gateway.sql`
     insert into sessions (token_hash, account_id, expires_at) values (${hash}, ${operator.accountId}, now() + interval '1 hour')`
-  expect((await caller(gateway, { ...operator, token })("/account")).json).toMatchObject({ id: operator.accountId })
+  const other = caller(gateway, { ...operator, token })
+  expect((await other("/account")).json).toMatchObject({ id: operator.accountId })
+  expect((await ask("/account")).json).toMatchObject({ id: customer.accountId })
+  // Nor is it the end of the one when the other ends what it sees.
+  await other(`/operator/accounts/${customer.accountId}/see-as`, { reason: "a second look" })
+  expect((await other("/auth/see-as/end", undefined, "POST")).status).toBe(204)
   expect((await ask("/account")).json).toMatchObject({ id: customer.accountId })
 })
