@@ -149,6 +149,10 @@ describe("an operator's refund", () => {
     const made = await refunds().make(first, act())
     expect(made).toMatchObject({ status: "booked", balanceMicro: 40_000n * RP, claimedMicro: 0n })
     expect(await refunds().make(first, act())).toEqual(made)
+    // A key is of one account.
+    const other = await paid()
+    const theirs = { ...terms(other, 1_000n), idempotencyKey: first.idempotencyKey }
+    expect(await refunds().make(theirs, act())).toMatchObject({ accountId: other.accountId, status: "booked" })
     expect(await refunds().make({ ...first, amountMicro: micro(1n) }, act())).toMatchObject({ code: "request.invalid" })
     // The fees go back last, and are the house's; the customer's balance has the rest of what was bought.
     expect(await refunds().make(terms(of, 61_201n), act())).toMatchObject({ code: "request.invalid" })

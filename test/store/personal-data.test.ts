@@ -220,6 +220,11 @@ test("what is done to an account's password, factors, sessions and webhook chang
   for (const id of ["acc_own", "acc_other"]) expect(await webhooks.test(id)).toBe(true)
   expect(await after(webhooks.set("acc_own", "https://example.net/", "whsec_y"))).toMatchObject({ webhooks: 1 })
   expect(await after(webhooks.rotate("acc_own", "whsec_z"))).toMatchObject({ webhooks: 1 })
+  for (const [id, url] of [
+    ["acc_own", "https://example.net/"],
+    ["acc_other", "https://example.com/"],
+  ] as const)
+    expect(await webhooks.read(id)).toMatchObject({ url })
   expect(await after(webhooks.remove("acc_own"))).toMatchObject({ webhooks: 0 })
 })
 
