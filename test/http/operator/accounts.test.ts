@@ -89,6 +89,7 @@ test("an account is shown with its keys and top-ups, and never with a secret", a
   expect(status).toBe(200)
   expect(json).toMatchObject({ id: person.accountId, balance_micro: 10_000_000_000, frozen: false, deleted_at: null })
   expect(json.keys.map((one: { id: string }) => one.id)).toEqual([id])
+  expect([json.key_count, json.active_key_count]).toEqual([1, 1])
   expect(json.top_ups).toMatchObject([{ status: "paid" }])
   expect(JSON.stringify(json)).not.toContain(key)
 })
@@ -111,7 +112,12 @@ test("the ledger tells what each transfer was for and what was left after it, ov
     expect(response.status).toBe(200)
     ids.push(response.headers.get("x-request-id") ?? "")
   }
+  // Somebody else's are in none of the sums.
+  const other = await gateway.person(20_000)
+  expect((await say((await gateway.key(other)).key)).status).toBe(200)
+  await adjust(other, -2_000_000)
   await adjust(person, 5_000_000, "gift-1")
+  await adjust(other, 3_000_000)
   const rows: { reason: string; for: string; amount_micro: number; balance_micro: number; note: string | null }[] = []
   for (let path = `/operator/accounts/${person.accountId}/transfers?limit=2`; path !== "";) {
     const { json } = await ask(path)
