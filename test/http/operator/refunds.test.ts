@@ -154,7 +154,11 @@ test("a refund that waits says whose it is and what it waits for, and leaves the
   expect(await waiting("?status=booked")).toEqual([[byHand.id, email]])
   expect(await waiting("?status=sending")).toEqual([[byProvider.id, email]])
   expect((await ask("/operator/refunds?status=paid_out")).status).toBe(400)
-  await ask(`/operator/refunds/${byHand.id}/paid-out`, { reference: "BCA 2", reason: "sent" })
+  await gateway.sql`update refunds set problem = '412 too late' where id = ${byHand.id}`
+  const of = { id: byHand.id, top_up_id: topUp.id, problem: "412 too late", paid_out_at: null }
+  expect((await ask("/operator/refunds?status=booked")).json.data).toContainEqual(expect.objectContaining(of))
+  const out = await ask(`/operator/refunds/${byHand.id}/paid-out`, { reference: "BCA 2", reason: "sent" })
+  expect(Date.parse(out.json.paid_out_at)).toBeGreaterThan(Date.parse(byHand.created_at))
   expect(await waiting("?status=booked")).toEqual([])
   await gateway.sql`update refunds set status = 'booked' where id = ${byProvider.id}`
 })
