@@ -176,6 +176,11 @@ describe("an adjustment", () => {
     expect((await gateway.balance(person)).balance_micro).toBe(limit)
     expect((await large(limit + 1, { confirm_large: true })).json.balance_micro).toBe(2 * limit + 1)
     expect((await large(-limit - 1, { confirm_large: true })).json.balance_micro).toBe(limit)
+    const most = await large(Number.MAX_SAFE_INTEGER, { confirm_large: true })
+    expect([most.status, most.json.error]).toEqual([
+      400,
+      "'amount_micro' would make the balance larger than any can be.",
+    ])
   })
 
   test("comes once under its key, however often and however many at once, and its key is for it alone", async () => {
