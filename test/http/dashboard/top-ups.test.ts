@@ -67,6 +67,9 @@ describe("a new top-up", () => {
     await opened()
     await world.sql`update top_ups set expires_at = now() where id = ${`top_${id}1`}`
     expect((await open()).status).toBe(201)
+    expect((await open()).status).toBe(429)
+    await world.sql`update top_ups set status = 'expired' where id = ${`top_${id}2`}`
+    expect((await open()).status).toBe(201)
   })
 
   const amounts: [unknown, number][] = [
