@@ -361,13 +361,18 @@ describe("a payment", () => {
 
   test("told twenty times at once is credited once", async () => {
     const { id, token, topUp } = await opened()
+    const waiting = (await world.call("POST", "/top-ups", { token, body: { amount_rp: 20_000 } })).json
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => world.call("POST", WEBHOOK, paid(topUp.id, 50_000))),
     )
     expect(answers.map((each) => each.status)).toEqual(Array.from({ length: 20 }, () => 200))
     expect(await balance(token)).toBe(50_000 * RP)
+    const shown = async () => (await world.call("GET", `/top-ups/${topUp.id}`, { token })).json
+    const first = await shown()
     expect((await world.call("POST", WEBHOOK, paid(topUp.id, 50_000))).status).toBe(200)
+    expect((await shown()).paid_at).toBe(first.paid_at)
     expect(await balance(token)).toBe(50_000 * RP)
+    expect(await status(token, waiting.id)).toBe("pending")
     expect(await world.sql`select from transfers where credit_account = ${id}`).toHaveLength(1)
   })
 
