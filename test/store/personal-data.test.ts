@@ -202,7 +202,7 @@ test("what is done to an account's password, factors, sessions and webhook chang
 
   expect(await after(factors.confirm("acc_own", app))).toMatchObject({ codes: 1, sessions: 1, shown: 1 })
   expect(await after(factors.replaceCodes("acc_own", [bytes("1"), bytes("2")]))).toMatchObject({ codes: 2 })
-  const step = { accountId: "acc_own", passwordHash: "hash", tokenHash: bytes("step") }
+  const step = { accountId: "acc_own", email: "", passwordHash: "hash", tokenHash: bytes("step") }
   expect(await after(factors.openStep(step))).toMatchObject({ steps: 20 })
   expect(await after(passkeys.remove("acc_own", "pk_acc_own", sessionId))).toMatchObject({ codes: 2, shown: 1 })
   expect(await after(factors.removeApp("acc_own", sessionId))).toMatchObject({ codes: 0, steps: 0, shown: 0 })

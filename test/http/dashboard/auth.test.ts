@@ -339,11 +339,22 @@ describe("authentication", () => {
     if (status === 403) expect(answer.json.code).toBe("auth.forbidden")
   })
 
-  test("sets a plain cookie over http on loopback", async () => {
-    const { headers } = await world.call("POST", "/auth/sign-up", { body: { email: fresh(), password: PASSWORD } })
-    expect(headers.get("set-cookie")).toMatch(
-      /^session=[A-Za-z0-9_-]{43}; Path=\/; Max-Age=2592000; HttpOnly; SameSite=Strict$/,
-    )
+  test("sets a plain cookie over http on loopback, and another password ends it", async () => {
+    const body = { email: fresh(), password: PASSWORD }
+    for (const path of ["/auth/sign-up", "/auth/sign-in"]) {
+      const { headers, json } = await world.call("POST", path, { body })
+      expect([path, headers.get("set-cookie")]).toEqual([
+        path,
+        `session=${json.session_token}; Path=/; Max-Age=2592000; HttpOnly; SameSite=Strict`,
+      ])
+      expect(json.session_token).toMatch(/^[A-Za-z0-9_-]{43}$/)
+      const change = { token: json.session_token, body: { current: PASSWORD, new: PASSWORD } }
+      const changed = await world.call("POST", "/auth/password", change)
+      expect([changed.status, changed.headers.get("set-cookie")]).toEqual([
+        204,
+        "session=; Path=/; Max-Age=0; HttpOnly; SameSite=Strict",
+      ])
+    }
   })
 
   test("sets a __Host- cookie anywhere else, and reads it there", async () => {

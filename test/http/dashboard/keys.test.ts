@@ -480,6 +480,34 @@ test("a foreign key is as unknown as none", async () => {
   })
 })
 
+test("what is done to a key, and what it has spent, is not another's of the same account", async () => {
+  const { id, token } = await world.signUp()
+  const limits = { spending_limit_micro: 1_000, spending_period: "total" }
+  const [one, two] = [
+    (await create(token, { name: "one", ...limits })).json,
+    (await create(token, { name: "two", ...limits })).json,
+  ]
+  const shown = async (key: { id: string }) =>
+    (await world.call("GET", "/keys", { token })).json.data.find((each: { id: string }) => each.id === key.id)
+  const before = await shown(two)
+  await world.sql`insert into key_spend values (${one.id}, 'total', 'epoch', 300)`
+  await world.sql`
+    insert into usage values (${newRequestId(Date.now())}, 0, ${id}, ${one.id}, 1, 'm', 'chat', false, 'ok', 1, 1, 0, 0, 1,
+      0, 1, 1, 1, null, false, now(), null, 1)`
+  await world.sql`
+    insert into openings values (${`req_${crypto.randomUUID()}`}, 'prc_x', ${id}, ${one.id}, 1, 'm', 'chat', false, 1, 1, now())`
+  expect((await world.call("PATCH", `/keys/${one.id}`, { token, body: { name: "renamed" } })).status).toBe(200)
+  expect((await rotate(token, one.id)).status).toBe(201)
+  const { name, usage, last_used_at, previous_expires_at } = await shown(one)
+  expect([name, usage.budget.used_micro, typeof last_used_at, typeof previous_expires_at]).toEqual([
+    "renamed",
+    300,
+    "string",
+    "string",
+  ])
+  expect(await shown(two)).toEqual(before)
+})
+
 test("every committed change is told with the key's hash", async () => {
   const { token } = await world.signUp()
   world.told.length = 0
