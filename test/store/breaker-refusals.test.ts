@@ -1,7 +1,7 @@
-/** What a refusal by a ceiling of ten minutes asks the database. */
+/** Ceilings of ten minutes in the database: what a refusal by one asks, and whose they are. */
 import { expect, test } from "bun:test"
 import { micro } from "../../actors/money/micro.ts"
-import { breakerPurses, purseOf } from "../../src/store/breakers.ts"
+import { breakerPurses, breakerStore, purseOf } from "../../src/store/breakers.ts"
 import { Books } from "../money/books.ts"
 import { openTestDatabase } from "./harness.ts"
 
@@ -29,4 +29,31 @@ test("who is refused for calls under way is so by one statement, and by three wh
   await target.sql`insert into spending_minutes (purse, minute, spent_micro) values (${purse}, now() + interval '7 hours', 300)`
   expect(await refused()).toEqual([undefined, 3])
   expect(await refused()).toEqual([undefined, 1])
+})
+
+test("a ceiling that is set and a pause that is ended are of one account, or of its own key, alone", async () => {
+  await using target = await openTestDatabase()
+  const books = await Books.open(target)
+  const [own, other] = [await books.customer(), await books.customer()]
+  await target.sql`update accounts set paused_at = now()`
+  await target.sql`update api_keys set paused_at = now()`
+  const breakers = breakerStore(target.db)
+  const breaker = { ceilingMicro: micro(1_000n), factor: undefined, stops: true, pauseMinutes: undefined }
+  expect(await breakers.setKey({ accountId: own.accountId, keyId: other.keyId }, breaker)).toBeUndefined()
+  expect(await breakers.resume(own.accountId, other.keyId)).toEqual([])
+  await breakers.setAccount(own.accountId, breaker)
+  await breakers.setKey(own, breaker)
+  await breakers.resume(own.accountId)
+  await breakers.resume(own.accountId, own.keyId)
+  const row = async (table: string, id: string) =>
+    (
+      await target.sql`select breaker_ceiling_micro, paused_at is not null as paused from ${target.sql(table)} where id = ${id}`
+    )[0]
+  for (const [{ accountId, keyId }, state] of [
+    [own, { breaker_ceiling_micro: 1_000n, paused: false }],
+    [other, { breaker_ceiling_micro: null, paused: true }],
+  ] as const) {
+    expect(await row("accounts", accountId)).toEqual(state)
+    expect(await row("api_keys", keyId)).toEqual(state)
+  }
 })

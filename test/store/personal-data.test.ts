@@ -147,6 +147,8 @@ test("with an account goes at once what opens it and what was told of it, and no
   }
 })
 
+const bytes = (text: string) => new Uint8Array(Buffer.from(text))
+
 test("what is done to an account's password, factors, sessions and webhook changes nothing of another's", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database
@@ -188,7 +190,6 @@ test("what is done to an account's password, factors, sessions and webhook chang
       shown: sessions.filter((session) => session["factor_at"] !== null).length,
     }
   }
-  const bytes = (text: string) => new Uint8Array(Buffer.from(text))
   const [own] = await sql`select id from sessions where account_id = 'acc_own' and expires_at > now()`
   const sessionId = String(own?.["id"])
   const [factors, passkeys, sessions] = [secondFactorStore(db), passkeyStore(db), sessionStore(db)]
