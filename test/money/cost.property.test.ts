@@ -2,7 +2,7 @@ import { expect, test } from "bun:test"
 import * as fc from "fast-check"
 import { COST_DIGITS, type Cost, costOf, largestCost, noTokens, roundings } from "../../actors/money/price.ts"
 import { parseDecimal } from "../../src/catalogue/exchange.ts"
-import { micro } from "../../actors/money/micro.ts"
+import { largestMicro, micro } from "../../actors/money/micro.ts"
 
 const nano = (text: string): bigint => parseDecimal(text, COST_DIGITS) ?? -1n
 const rupiah = (text: string) => micro(parseDecimal(text, 6) ?? -1n)
@@ -111,7 +111,8 @@ test("rounding each bucket never bills less than rounding the call, and that nev
   )
 })
 
-test("counts without sense cost an amount that can be stored", () => {
+test("counts without sense cost an amount that can be stored, and eight such amounts can be said", () => {
+  expect(largestMicro / largestCost).toBe(8n)
   const most = Number.MAX_SAFE_INTEGER
   const senseless = { input: most, cacheRead: most, cacheWrite: most, output: most }
   expect(costOf({ tokens: senseless, searches: most }, plain, rupiah("16000"))).toBe(largestCost)
