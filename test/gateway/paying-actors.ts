@@ -231,10 +231,10 @@ export async function callOf(has: Has, paying: readonly Purse[] = PURSES) {
     opening,
     admission: admission as unknown as Admission,
     markers: [],
-    attempts: 1,
+    attempts: 3,
     firstTokenMs: 1,
     durationMs: 2,
-    costs: { final: undefined, parts: [] },
+    costs: { final: micro(7n), parts: [] },
   }
   return { ...world, call, admission, seats: () => seats }
 }

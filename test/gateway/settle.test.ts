@@ -198,6 +198,9 @@ test("a call that its account does not hold for is short of money only where tha
   expect([held, { kind: "insufficient" } as const, failure].map(isHeld)).toEqual([true, false, false])
 })
 
+/** What the record of a call says of it, whatever became of it. */
+const ASKED = { model: "m", priceId: 1n, attempts: 3, durationMs: 2, member: "p", cost: micro(7n) }
+
 test("what a call costs is charged to all that pay for it, up to what the poorest has, and taken back from all", async () => {
   await fc.assert(
     fc.asyncProperty(
@@ -217,9 +220,12 @@ test("what a call costs is charged to all that pay for it, up to what the poores
         const most =
           crashing === undefined ? paying.map((id) => has[id]).reduce((a, b) => (a < b ? a : b)) : isUnknown ? 0n : HOLD
         const charged = cost < most ? cost : most
-        expect(bill.record).toMatchObject({
+        expect(bill.record).toEqual({
+          ...ASKED,
           part: 0,
           tokens: { ...noTokens, output: Number(cost) },
+          firstTokenMs: 1,
+          errorCode: undefined,
           turns: 2,
           status: isUnknown ? "billing_error" : "ok",
           charge: micro(charged),
@@ -256,13 +262,19 @@ test("a call that failed, or was not counted, costs nothing and leaves nothing h
     const world = await callOf(has)
     const call = { ...world.call, firstTokenMs, opening: { ...world.call.opening, streamed } }
     const { record } = now(charge(world.actors, call, end, isDrainedOut))
-    expect(record).toMatchObject({
+    const isFault = status !== "usage_missing"
+    expect(record).toEqual({
+      ...ASKED,
+      part: 0,
       status,
+      errorCode: isFault ? "dependency.upstream_unavailable" : undefined,
+      firstTokenMs,
       tokens: noTokens,
       turns: end.kind === "failed" ? 1 : 2,
       charge: zero,
       absorbed: zero,
-      flagged: status === "usage_missing",
+      excess: zero,
+      flagged: !isFault,
     })
     expect(await world.taken()).toEqual(all(0n))
     expect({ status, tokens: world.tokens() }).toEqual({ status, tokens: [tokens, tokens] })
