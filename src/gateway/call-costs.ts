@@ -33,7 +33,7 @@ export class OutputMeter {
 
   /** Events that went on unread, and were like those before them. */
   unread(length: number): void {
-    if (this.#events === 0 || this.#length === 0) return
+    if (this.#length === 0) return
     this.#events += Math.round((length * this.#events) / this.#length)
     this.#length += length
   }

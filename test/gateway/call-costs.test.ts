@@ -29,10 +29,11 @@ describe("the output tokens of an answer that nobody counted", () => {
     ["of events that are all alike are one of each, whatever frames it", events(100, 100, 100), 3],
     ["of events of other lengths are by what they have over the shortest", events(100, 140), 12],
     ["of events are rounded upwards", events(100, 141), 13],
-    ["of events without a frame are by their letters", events(3, 21), 6],
+    ["of events without a frame are by their letters", events(3, 22), 7],
     ["of events are never fewer than the events", events(1, 1, 1, 1), 4],
     ["of what went on unread are as of what was read", unread(events(10, 10), 100), 12],
-    ["of what went on unread are of whole events", unread(events(10, 10), 14), 4],
+    ["of what went on unread are of whole events", unread(events(10, 10), 15), 4],
+    ["of what went on after one letter are one of each letter", unread(events(1), 3), 4],
     ["of what was unread from its beginning are none", unread(new OutputMeter(), 100), 0],
     ["of what was unread after events of no length are of those", unread(events(0), 100), 1],
     ["of a stream that ends in one piece are those of its events", unread(events(100), 0), 1],
@@ -54,20 +55,21 @@ interface Came {
 
 function become(usage: AttemptUsage, { counted, searches = 0, events = 0, isAnswered = false }: Came): AttemptUsage {
   for (let n = 0; n < events; n++) usage.output.event(100)
-  usage.setCounts(counted, searches)
-  usage.isAnswered = isAnswered
+  if (counted !== undefined || searches > 0) usage.setCounts(counted, searches)
+  if (isAnswered) usage.isAnswered = true
   return usage
 }
 
 test.each<[string, Came, Tokens | undefined]>([
   ["that said nothing, nothing", {}, undefined],
   ["that counted nothing and said nothing, nothing", { counted: noTokens }, undefined],
-  ["that was answered, what it counted", { counted: used(7, 8), events: 3, isAnswered: true }, used(7, 8)],
+  ["that was answered, what it counted", { counted: used(7, 2), events: 3, isAnswered: true }, used(7, 2)],
   ["that was answered and counted nothing, nothing of it", { counted: noTokens, isAnswered: true }, noTokens],
   ["that broke off, what it counted and what it said since", { counted: used(7, 1), events: 3 }, used(7, 3)],
   ["that broke off, no less than it counted", { counted: used(7, 8), events: 3 }, used(7, 8)],
-  ["that broke off before it said anything, what it counted of the prompt", { counted: used(7, 0) }, used(7, 0)],
+  ["that broke off before it said anything, what it counted of the prompt", { counted: used(1, 0) }, used(1, 0)],
   ["that did not count, the estimate of its prompt and what it said", { events: 3 }, used(50, 3)],
+  ["that did not count and said one thing, its prompt and that", { events: 1 }, used(50, 1)],
   ["that counted nothing of what it said, as if it did not count", { counted: noTokens, events: 3 }, used(50, 3)],
   ["that did not count, no more than it was let say", { events: 30 }, used(50, 20)],
   ["that was answered and did not count, at least its prompt", { isAnswered: true }, used(50, 0)],
@@ -131,6 +133,12 @@ describe("of a call's tries", () => {
     expect([call.final, call.hasSearched]).toEqual([micros(4), true])
     expect(partsOf(call)).toEqual([["searches", "p", micros(20_000), "m"]])
     expect(callOf([{ ...answer, searches: 2 }], { p: NONE }).parts).toEqual([])
+    const again = callOf([{ counted: million(2) }, { ...answer, searches: 1 }], { p: cost })
+    expect([again.final, again.hasSearched]).toEqual([micros(4), true])
+    expect(partsOf(again).map(([kind, , cost]) => [kind, cost])).toEqual([
+      ["retry", micros(3)],
+      ["searches", micros(10_000)],
+    ])
     const one = callOf([answer], { p: cost })
     expect([one.hasSearched, one.parts]).toEqual([false, []])
   })
