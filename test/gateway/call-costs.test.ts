@@ -33,6 +33,7 @@ describe("the output tokens of an answer that nobody counted", () => {
     ["of events are never fewer than the events", events(1, 1, 1, 1), 4],
     ["of what went on unread are as of what was read", unread(events(10, 10), 100), 12],
     ["of what went on unread are of whole events", unread(events(10, 10), 15), 4],
+    ["of what went on unread twice are as of both", unread(unread(events(10, 10), 100), 120), 24],
     ["of what went on after one letter are one of each letter", unread(events(1), 3), 4],
     ["of what was unread from its beginning are none", unread(new OutputMeter(), 100), 0],
     ["of what was unread after events of no length are of those", unread(events(0), 100), 1],

@@ -256,6 +256,9 @@ describe("what turns counted", () => {
       loop({ turns: [searching(counts(1, 0)), { ...last, usage: counts(second, 0) }], rates: free })
     expect(answered(await at(most - 1)).tokens).toEqual(summed(most, 0))
     expect(answered(await at(most)).tokens).toBeUndefined()
+    backend.asked.length = 0
+    const past = await loop({ turns: [searching(counts(1, 0)), searching(counts(most, 0)), last], rates: free })
+    expect([stopOf(past), past.limits.length]).toEqual(["pause_turn", 2])
     const unread = { ...last, usage: counts(1.5, 1) }
     const looped = await loop({ turns: [searching(counts(10, 150)), unread], answerLimit: 100 })
     expect(answered(looped)).toMatchObject({ tokens: undefined, excess: zero, turns: 2 })
@@ -351,6 +354,8 @@ describe("searches", () => {
     const looped = await loop({ turns: [searching(), last], gather: true, clientLimit: 10_000, modelLimit: 10_000 })
     expect(contentOf(looped).at(-1)).toMatchObject({ type: "text", text: "So." })
     expect(backend.asked.map(({ stream }) => stream)).toEqual([true, true])
+    const messages = ["user", "assistant", "user"].map((role) => ({ role }))
+    expect(backend.asked[1]).toMatchObject({ messages })
   })
 
   test("that a turn only says that it asks for are none, and end the answer", async () => {

@@ -1,0 +1,364 @@
+/**
+ * A call as an actor, from its admission to its end, with purses of its own: what holds its money, its slots and its place when an event
+ * comes early, late or never. The test answers as its backends, its ledger and its disk.
+ */
+import { expect, test } from "bun:test"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { micro, zero } from "../../actors/money/micro.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import { Call, type CallParts } from "../../src/gateway/call-actor.ts"
+import { type Answer, UnreadBytes } from "../../src/gateway/outbox.ts"
+import { CallsInFlight, type FinishedCall } from "../../src/gateway/ports.ts"
+import { exchange } from "../../src/wire/exchange.ts"
+import { decodeRequest, messagesFormat } from "../../src/wire/messages/format.ts"
+import { flush } from "../kernel/world.ts"
+import { counts, text } from "../search/turns-backend.ts"
+import { actorsWith, all, FULL } from "./paying-actors.ts"
+
+const rate = micro(1n)
+const LIMITS = {
+  capacityWaitMs: 1_000,
+  heartbeatMs: 100,
+  settleDeadlineMs: 1_000,
+  upstreamStartMs: 10_000,
+  upstreamIdleMs: 10_000,
+  upstreamAnswerMs: 10_000,
+  drainLeftMs: 5_000,
+  readerStallMs: 10_000,
+}
+
+interface Given {
+  readonly stream?: boolean
+  /** Another model may answer where the first throttles. */
+  readonly hasOther?: boolean
+  readonly takesRoom?: boolean
+}
+
+const nothing = () => {}
+
+async function startCall({ stream = false, hasOther = false, takesRoom = true }: Given = {}) {
+  const { actors, taken } = actorsWith(FULL)
+  const clock = new VirtualClock()
+  const body = { model: "m", max_tokens: 20, stream, messages: [{ role: "user", content: "Hi" }] }
+  const request = decodeRequest(body)
+  if (request instanceof Failure) throw new Error(request.message)
+  const asked = exchange(request, { format: "messages", model: "m" })
+  if (asked instanceof Failure) throw new Error(asked.message)
+  const opened = Promise.withResolvers<"durable" | Failure>()
+  const settled = Promise.withResolvers<"durable" | Failure>()
+  const kept = Promise.withResolvers<void>()
+  const slot = Promise.withResolvers<{ readonly kind: "acquired" }>()
+  const responses: ((response: Response) => void)[] = []
+  const slots: string[] = []
+  const seats: string[] = []
+  const said: string[] = []
+  const finished: FinishedCall[] = []
+  const released: unknown[] = []
+  const inFlight = new CallsInFlight()
+  const draining = new AbortController()
+  const acquired = { kind: "acquired" } as const
+  const ports = {
+    actors: {
+      ...actors,
+      models: {
+        acquire(model: string) {
+          slots.push(model)
+          return model === "other" ? slot.promise : acquired
+        },
+        release: (model: string) => void (slots.includes(model) && slots.splice(slots.indexOf(model), 1)),
+      },
+      gate: { acquire: () => acquired, release: nothing },
+      ledger: {
+        open: () => opened.promise,
+        settle: () => settled.promise,
+        void: () => said.push("void"),
+        whenDurable: nothing,
+      },
+    },
+    clock,
+    limits: LIMITS,
+    unread: new UnreadBytes(1_000_000),
+    catalogue: { largestWindow: 1_000, costing: () => undefined },
+    withdrawals: {
+      async keep() {
+        said.push("keep")
+        await kept.promise
+      },
+      forget: nothing,
+    },
+    fetch: (_: string, { signal }: { readonly signal: AbortSignal }) =>
+      new Promise<Response>((resolve, reject) => {
+        responses.push(resolve)
+        signal.addEventListener("abort", () => reject(new Error("aborted")))
+      }),
+    health: { watch: () => ({ content: nothing, ended: nothing }) },
+    refusals: { add: nothing, by: () => 0 },
+    calibration: { learn: nothing },
+    factors: { learn: nothing },
+    random: () => 0,
+    admitted: nothing,
+    finished: (one: FinishedCall) => finished.push(one),
+    alerted: nothing,
+    crashed: () => said.push("crash"),
+    draining: draining.signal,
+    inFlight,
+  }
+  const candidate = (id: string) => ({
+    offer: {
+      model: { id, contextWindow: 1_000, maxOutputTokens: 20, gather: false },
+      price: { id: 1n, rates: { input: rate, output: rate, cacheRead: rate, cacheWrite: rate } },
+    },
+    minAnswerTokens: 1,
+    members: {
+      isAlone: true,
+      acquire() {
+        seats.push(id)
+        return {
+          exchange: asked,
+          member: { id, upstream: {}, backend: { provider: { baseUrl: "http://b", headers: {} }, apiKey: "k" } },
+          requestSent: nothing,
+          onContent: nothing,
+          onSuccess: nothing,
+          onFailure: nothing,
+          release: () => void seats.splice(seats.indexOf(id), 1),
+        }
+      },
+    },
+  })
+  const others = hasOther ? [candidate("other")] : []
+  const call = new Call({
+    ports,
+    format: messagesFormat.client,
+    requestId: "req_1",
+    caller: { keyHash: "key", record: { accountId: "acc", keyId: "key" } },
+    run: undefined,
+    plan: { ...candidate("m"), request, inputEstimate: { likely: 0, most: 0, least: 0, texts: 1, documents: 0 } },
+    chain: { first: candidate("m"), markers: [], next: async () => others.shift() },
+    openedAt: 0,
+    clientHeaders: new Headers(),
+    connection: undefined,
+    shared: undefined,
+    trace: undefined,
+    takesRoom: () => takesRoom,
+    release: (record: unknown) => released.push(record),
+  } as unknown as CallParts)
+  let told: Answer | Failure | undefined
+  void call.answer.then((answer) => (told = answer))
+  return {
+    call,
+    clock,
+    opened,
+    settled,
+    kept,
+    slot,
+    responses,
+    said,
+    finished,
+    draining,
+    told: () => told,
+    /** What the call has of others, and whether it was let go. */
+    has: async () => {
+      await flush()
+      return { purses: await taken(), slots, seats, inFlight: inFlight.size, released: released.length }
+    },
+  }
+}
+
+const GONE = { purses: all(0n), slots: [], seats: [], inFlight: 0, released: 1 }
+const HELD = { slots: ["m"], seats: ["m"], inFlight: 1, released: 0 }
+const codeOf = (told: Answer | Failure | undefined) => (told instanceof Failure ? told.code : undefined)
+const reply = (usage = counts(10, 5)) =>
+  Response.json({
+    id: "msg_1",
+    type: "message",
+    role: "assistant",
+    model: "m",
+    content: [text("Hi.")],
+    stop_reason: "end_turn",
+    stop_sequence: null,
+    usage,
+  })
+const throttled = () => Response.json({ type: "error", error: { type: "rate_limit_error" } }, { status: 429 })
+
+test("an answer is told when its charge is durable, and what it held beyond that is free", async () => {
+  const { call, opened, settled, responses, told, has, finished } = await startCall()
+  call.begin()
+  expect(await has()).toMatchObject(HELD)
+  opened.resolve("durable")
+  responses[0]?.(reply())
+  await flush()
+  expect([call.state, told()]).toEqual(["settling", undefined])
+  settled.resolve("durable")
+  const { purses, ...rest } = await has()
+  expect({ key: purses["key"], acc: purses["acc"] }).toEqual({ key: [micro(15n)], acc: [micro(15n), zero] })
+  expect(rest).toEqual({ slots: [], seats: [], inFlight: 0, released: 1 })
+  expect(told()).toMatchObject({ headers: { "X-Cost-Rp": "0.000015" } })
+  expect(finished).toMatchObject([{ durable: true, record: { status: "ok", charge: micro(15n) } }])
+})
+
+test.each([
+  ["its client has left", { leaves: true }],
+  ["the gateway ends", { drains: true }],
+  ["its answer finds no room", { takesRoom: false }],
+] as const)("a call that is admitted when %s is refused, and has nothing", async (_, given: object) => {
+  const {
+    leaves = false,
+    drains = false,
+    ...rest
+  } = given as { leaves?: boolean; drains?: boolean; takesRoom?: boolean }
+  const { call, draining, told, has, responses } = await startCall(rest)
+  if (leaves) call.leave()
+  if (drains) draining.abort()
+  call.begin()
+  expect(await has()).toEqual(GONE)
+  expect([call.state, codeOf(told()), call.isBooked, responses.length]).toEqual(["done", "gateway.capacity", false, 0])
+})
+
+test("a call whose opening is not durable is withdrawn when it owes a head, and says so when that is kept", async () => {
+  const { call, clock, opened, kept, told, has, said, finished } = await startCall({ stream: true })
+  call.begin()
+  opened.resolve(new Failure("dependency.database_unavailable"))
+  // As long as it owes nothing its backend may still answer.
+  expect(await has()).toMatchObject(HELD)
+  expect(call.state).toBe("trying")
+  clock.advance(LIMITS.heartbeatMs)
+  expect(await has()).toEqual({ ...GONE, inFlight: 1, released: 0 })
+  expect([call.state, said, told()]).toEqual(["withdrawing", ["void", "keep"], undefined])
+  kept.resolve()
+  expect(await has()).toEqual(GONE)
+  expect(codeOf(told())).toBe("dependency.database_unavailable")
+  expect(finished).toMatchObject([{ durable: false, record: { status: "billing_error", charge: zero } }])
+})
+
+test("a charge that is durable stands, whatever became of the opening", async () => {
+  const { call, opened, settled, responses, told, has, said } = await startCall()
+  call.begin()
+  opened.resolve(new Failure("dependency.database_unavailable"))
+  await flush()
+  responses[0]?.(reply())
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+  expect(told()).toMatchObject({ headers: { "X-Cost-Rp": "0.000015" } })
+  expect(said).toEqual([])
+})
+
+test("what a call is admitted to after it was withdrawn is given back at once", async () => {
+  const { call, clock, opened, kept, slot, responses, told, has } = await startCall({ stream: true, hasOther: true })
+  call.begin()
+  opened.resolve(new Failure("dependency.database_unavailable"))
+  await flush()
+  responses[0]?.(throttled())
+  // It waits for a slot of the other model, and holds for it.
+  expect(await has()).toMatchObject({ slots: ["other"], seats: [], inFlight: 1 })
+  clock.advance(LIMITS.heartbeatMs)
+  kept.resolve()
+  await flush()
+  expect([call.state, codeOf(told())]).toEqual(["done", "dependency.database_unavailable"])
+  slot.resolve({ kind: "acquired" })
+  expect(await has()).toEqual(GONE)
+  expect(responses).toHaveLength(1)
+})
+
+test("a call that is admitted to another model holds for that one alone, and is charged under it", async () => {
+  const { call, opened, settled, slot, responses, has, finished } = await startCall({ hasOther: true })
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  responses[0]?.(throttled())
+  await flush()
+  slot.resolve({ kind: "acquired" })
+  expect(await has()).toMatchObject({ slots: ["other"], seats: ["other"], inFlight: 1 })
+  responses[1]?.(reply())
+  settled.resolve("durable")
+  expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+  expect(finished).toMatchObject([{ record: { model: "other", member: "other", attempts: 1, status: "ok" } }])
+})
+
+test("a whole answer whose charge is not durable in time is not given, and nothing is charged for it", async () => {
+  const { call, opened, settled, kept, responses, told, has, said } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  responses[0]?.(reply())
+  await flush()
+  settled.resolve(new Failure("dependency.database_unavailable"))
+  await flush()
+  expect([call.state, said, told()]).toEqual(["withdrawing", ["void", "keep"], undefined])
+  kept.resolve()
+  expect(await has()).toEqual(GONE)
+  expect(codeOf(told())).toBe("billing.reconcile_failed")
+})
+
+test("a client that leaves lets its backend be read on for a while, and then no longer", async () => {
+  const { call, clock, opened, settled, has, finished } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  clock.advance(LIMITS.drainLeftMs)
+  call.leave()
+  clock.advance(LIMITS.drainLeftMs - 1)
+  expect(await has()).toMatchObject(HELD)
+  expect([call.state, call.isClientWaiting]).toEqual(["draining", false])
+  clock.advance(1)
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+  expect(finished).toMatchObject([{ record: { status: "upstream_error", charge: zero } }])
+})
+
+test("a client that leaves while its backend is read on is charged for what comes of it", async () => {
+  const { call, opened, settled, responses, has, finished, clock } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  call.leave()
+  await flush()
+  responses[0]?.(reply())
+  await flush()
+  expect(call.state).toBe("settling")
+  settled.resolve("durable")
+  expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+  expect(finished).toMatchObject([{ durable: true, record: { status: "ok", charge: micro(15n) } }])
+  // Nothing of it is left to wait for.
+  expect(clock.runNext()).toBeFalse()
+})
+
+test("a call that is stopped breaks its backend off", async () => {
+  const { call, clock, opened, settled, told, has } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  call.stop()
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+  expect(codeOf(told())).toBe("dependency.upstream_unavailable")
+  expect(clock.runNext()).toBeFalse()
+})
+
+test.each(["trying", "settling"] as const)(
+  "a bug while a call is %s charges nothing and holds nothing",
+  async (state) => {
+    const { call, clock, opened, settled, kept, responses, told, has, said } = await startCall()
+    call.begin()
+    opened.resolve("durable")
+    await flush()
+    if (state === "settling") responses[0]?.(reply())
+    await flush()
+    expect(call.state).toBe(state)
+    call.receive({ type: "crashed", error: new Error("a bug") })
+    expect([call.state, said]).toEqual(["withdrawing", ["crash", "void", "keep"]])
+    settled.resolve("durable")
+    kept.resolve()
+    expect(await has()).toEqual(GONE)
+    expect(codeOf(told())).toBe("internal.panic")
+    expect(clock.runNext()).toBeFalse()
+  },
+)
+
+test("a bug before a call is admitted ends it", async () => {
+  const { call, told, has, said } = await startCall()
+  call.receive({ type: "crashed", error: new Error("a bug") })
+  expect(await has()).toEqual(GONE)
+  expect([codeOf(told()), said]).toEqual(["internal.panic", ["crash"]])
+})
