@@ -56,7 +56,12 @@ interface Looped {
 }
 
 const nothing = () => {}
-const ownResult = (source: string) => ({ type: "search_result", source, title: "Mine", content: [text("Red.")] })
+const ownResult = (source: string) => ({
+  type: "search_result",
+  source,
+  title: "Mine",
+  content: [{ type: "text", text: "Red." }],
+})
 
 async function loop(given: Given): Promise<Looped> {
   const { stream = false, clientLimit = 1_000, modelLimit = 1_000, contextWindow = null, rates = RATES } = given
