@@ -96,12 +96,16 @@ export function runThen<T>(
   onValue: (value: T) => void,
   onError: (error: unknown) => void,
 ): void {
+  void orElse(() => andThen(work(), onValue), onError)
+}
+
+/** As `work`; what it throws, in this turn or later, becomes what `onError` makes of it. */
+export function orElse<T, R>(work: () => MaybePromise<T>, onError: (error: unknown) => R): MaybePromise<T | R> {
   try {
     const value = work()
-    if (value instanceof Promise) value.then(onValue).catch(onError)
-    else onValue(value)
+    return value instanceof Promise ? value.catch(onError) : value
   } catch (error) {
-    onError(error)
+    return onError(error)
   }
 }
 

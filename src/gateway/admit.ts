@@ -4,8 +4,7 @@
  */
 import type { HoldReply } from "../../actors/account.ts"
 import type { RunRequest } from "../../actors/run.ts"
-import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
-import { sleep } from "../../actors/kernel/clock.ts"
+import { andThen, type MaybePromise, orElse } from "../../actors/kernel/actor.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import { affordableLimit, type Loop, quote, type Quote, type QuoteInput } from "../../actors/money/price.ts"
 import type { PayingParent } from "../../actors/ledger.ts"
@@ -141,9 +140,16 @@ export class Admission {
   }
 }
 
-/** At once where nobody has to be waited for. */
+/** At once where nobody has to be waited for. What a bug breaks off leaves nothing held. */
 export const admit = (ports: Ports, terms: AdmissionTerms): MaybePromise<Admission | Failure> =>
-  new Admitting(ports, terms).begin()
+  orElse(
+    () => new Admitting(ports, terms).begin(),
+    (error) => {
+      freeSlots(ports, terms)
+      releaseMoney(ports, terms)
+      throw error
+    },
+  )
 
 /** The steps of an admission, each of which takes something; where one is refused, all is given back. */
 class Admitting {
@@ -277,23 +283,3 @@ function freeSlots({ actors }: Ports, { call: { requestId }, offer: { model } }:
 const isFull = (reply: AcquireReply | Failure): boolean => reply instanceof Failure || reply.kind === "full"
 
 export const noCapacity = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })
-
-/** Of one account's calls within some ten seconds, for want of room; beyond it a refusal takes as long as its `Retry-After`. */
-const MANY_REFUSALS = 100
-const REFUSAL_PACE_MS = 1_000
-
-/** Says a refusal; an account whose calls come again at once, each time, hears it a second later. */
-export function refuse(call: RefusedCall, failure: Failure): void {
-  const { refusals, clock } = call.ports
-  const { accountId } = call.caller.record
-  const say = () => call.receive({ type: "refused", failure })
-  if (failure.code !== "gateway.capacity") return say()
-  refusals.add(accountId, 1)
-  if (refusals.by(accountId) <= MANY_REFUSALS) return say()
-  void sleep(clock, REFUSAL_PACE_MS).then(say)
-}
-
-interface RefusedCall extends Pick<AdmittedCall, "caller"> {
-  readonly ports: Pick<GatewayPorts, "refusals" | "clock">
-  receive(event: { readonly type: "refused"; readonly failure: Failure }): void
-}

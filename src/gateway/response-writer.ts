@@ -1,9 +1,10 @@
 /** Writes the response to one client: once a whole answer or the head of a stream, and then the rest of the stream (decisions §6). */
-import type { Clock } from "../../actors/kernel/clock.ts"
+import { type Clock, sleep } from "../../actors/kernel/clock.ts"
 import { type Micro, microToRupiah, zero } from "../../actors/money/micro.ts"
 import type { Offer } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import type { ClientSide } from "../wire/format.ts"
+import type { Caller } from "./authenticate.ts"
 import { rerouteHeaders } from "./candidates.ts"
 import { type Answer, type ClientOutbox, Outbox, type StreamConnection } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
@@ -135,4 +136,25 @@ function midStreamFailure(failure: Failure): Failure {
   if (failure.code !== "dependency.upstream_unavailable" || failure.detail.message !== undefined) return failure
   const message = "The model's backend broke off in the middle of its answer; what came of it is not charged."
   return new Failure(failure.code, { ...failure.detail, message })
+}
+
+/** Of one account's calls within some ten seconds, for want of room; beyond it a refusal takes as long as its `Retry-After`. */
+const MANY_REFUSALS = 100
+const REFUSAL_PACE_MS = 1_000
+
+/** Says a refusal; an account whose calls come again at once, each time, hears it a second later. */
+export function refuse(call: RefusedCall, failure: Failure): void {
+  const { refusals, clock } = call.ports
+  const { accountId } = call.caller.record
+  const say = () => call.receive({ type: "refused", failure })
+  if (failure.code !== "gateway.capacity") return say()
+  refusals.add(accountId, 1)
+  if (refusals.by(accountId) <= MANY_REFUSALS) return say()
+  void sleep(clock, REFUSAL_PACE_MS).then(say)
+}
+
+interface RefusedCall {
+  readonly caller: Pick<Caller, "record">
+  readonly ports: Pick<GatewayPorts, "refusals" | "clock">
+  receive(event: { readonly type: "refused"; readonly failure: Failure }): void
 }

@@ -2,13 +2,13 @@
  * A call as an actor, from its admission to its end, with purses of its own: what holds its money, its slots and its place when an event
  * comes early, late or never. The test answers as its backends, its ledger and its disk.
  */
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { Call, type CallParts } from "../../src/gateway/call-actor.ts"
 import { type Answer, UnreadBytes } from "../../src/gateway/outbox.ts"
-import { CallsInFlight, type FinishedCall } from "../../src/gateway/ports.ts"
+import { type BackendAlert, CallsInFlight, type FinishedCall } from "../../src/gateway/ports.ts"
 import { exchange } from "../../src/wire/exchange.ts"
 import { decodeRequest, messagesFormat } from "../../src/wire/messages/format.ts"
 import { flush } from "../kernel/world.ts"
@@ -28,6 +28,8 @@ const LIMITS = {
 }
 
 interface Given {
+  /** To take a seat at this model meets a bug. */
+  readonly broken?: string
   readonly stream?: boolean
   /** Another model may answer where the first throttles. */
   readonly hasOther?: boolean
@@ -36,7 +38,7 @@ interface Given {
 
 const nothing = () => {}
 
-async function startCall({ stream = false, hasOther = false, takesRoom = true }: Given = {}) {
+async function startCall({ stream = false, hasOther = false, takesRoom = true, broken }: Given = {}) {
   const { actors, taken } = actorsWith(FULL)
   const clock = new VirtualClock()
   const body = { model: "m", max_tokens: 20, stream, messages: [{ role: "user", content: "Hi" }] }
@@ -98,7 +100,7 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true }:
     random: () => 0,
     admitted: nothing,
     finished: (one: FinishedCall) => finished.push(one),
-    alerted: nothing,
+    alerted: ({ member, status }: BackendAlert) => said.push(`alert ${member} ${status}`),
     crashed: () => said.push("crash"),
     draining: draining.signal,
     inFlight,
@@ -112,6 +114,7 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true }:
     members: {
       isAlone: true,
       acquire() {
+        if (id === broken) throw new Error("a bug")
         seats.push(id)
         return {
           exchange: asked,
@@ -131,7 +134,7 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true }:
     format: messagesFormat.client,
     requestId: "req_1",
     caller: { keyHash: "key", record: { accountId: "acc", keyId: "key" } },
-    run: undefined,
+    run: { runId: "run_1" },
     plan: { ...candidate("m"), request, inputEstimate: { likely: 0, most: 0, least: 0, texts: 1, documents: 0 } },
     chain: { first: candidate("m"), markers: [], next: async () => others.shift() },
     openedAt: 0,
@@ -166,6 +169,8 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true }:
 
 const GONE = { purses: all(0n), slots: [], seats: [], inFlight: 0, released: 1 }
 const HELD = { slots: ["m"], seats: ["m"], inFlight: 1, released: 0 }
+const bodyOf = (told: Answer | Failure | undefined) =>
+  told === undefined || told instanceof Failure ? undefined : new Response(told.body).text()
 const codeOf = (told: Answer | Failure | undefined) => (told instanceof Failure ? told.code : undefined)
 const reply = (usage = counts(10, 5)) =>
   Response.json({
@@ -181,19 +186,152 @@ const reply = (usage = counts(10, 5)) =>
 const throttled = () => Response.json({ type: "error", error: { type: "rate_limit_error" } }, { status: 429 })
 
 test("an answer is told when its charge is durable, and what it held beyond that is free", async () => {
-  const { call, opened, settled, responses, told, has, finished } = await startCall()
+  const { call, clock, opened, settled, responses, told, has, finished } = await startCall()
+  clock.advance(1_000)
   call.begin()
   expect(await has()).toMatchObject(HELD)
   opened.resolve("durable")
+  clock.advance(70)
   responses[0]?.(reply())
   await flush()
+  clock.advance(20)
   expect([call.state, told()]).toEqual(["settling", undefined])
   settled.resolve("durable")
   const { purses, ...rest } = await has()
-  expect({ key: purses["key"], acc: purses["acc"] }).toEqual({ key: [micro(15n)], acc: [micro(15n), zero] })
+  expect(purses).toEqual(all(15n, ["key", "run_1", "acc"]))
   expect(rest).toEqual({ slots: [], seats: [], inFlight: 0, released: 1 })
   expect(told()).toMatchObject({ headers: { "X-Cost-Rp": "0.000015" } })
-  expect(finished).toMatchObject([{ durable: true, record: { status: "ok", charge: micro(15n) } }])
+  expect(finished).toMatchObject([
+    {
+      requestId: "req_1",
+      durable: true,
+      alert: false,
+      record: { status: "ok", charge: micro(15n), attempts: 1, firstTokenMs: 1_070, durationMs: 1_070 },
+    },
+  ])
+})
+
+test("a backend that refuses the operator's key is told of, and the call's record has it", async () => {
+  const { call, opened, settled, responses, has, finished, said } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  responses[0]?.(Response.json({ type: "error", error: { type: "authentication_error" } }, { status: 401 }))
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+  expect(said).toEqual(["alert m 401"])
+  expect(finished).toMatchObject([{ alert: true, record: { status: "upstream_error", firstTokenMs: undefined } }])
+})
+
+describe("a stream", () => {
+  const usage = counts(10, 5)
+  const event = (body: { readonly type: string; readonly [name: string]: unknown }) =>
+    `event: ${body.type}\ndata: ${JSON.stringify(body)}\n\n`
+  const begins =
+    event({ type: "message_start", message: { id: "msg_1", content: [], usage } }) +
+    event({ type: "content_block_start", index: 0, content_block: text("") }) +
+    event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hi." } })
+  const ends =
+    event({ type: "content_block_stop", index: 0 }) +
+    event({ type: "message_delta", delta: { stop_reason: "end_turn" }, usage }) +
+    event({ type: "message_stop" })
+
+  async function startStream() {
+    const world = await startCall({ stream: true })
+    world.call.begin()
+    await flush()
+    const pipe = new TransformStream<string, string>()
+    const writer = pipe.writable.getWriter()
+    world.responses[0]?.(
+      new Response(pipe.readable.pipeThrough(new TextEncoderStream()), {
+        headers: { "Content-Type": "text/event-stream" },
+      }),
+    )
+    const says = async (bytes: string) => {
+      void writer.write(bytes).catch(() => {})
+      for (let n = 0; n < 5; n++) await flush()
+    }
+    await says(begins)
+    return { ...world, says }
+  }
+
+  test("has its head when the opening is durable, and its end when the charge is", async () => {
+    const { call, clock, opened, settled, told, has, says, finished } = await startStream()
+    expect([call.state, call.isClientWaiting, told()]).toEqual(["relaying", true, undefined])
+    opened.resolve("durable")
+    await flush()
+    expect(told()).toMatchObject({ headers: { "X-Accel-Buffering": "no" } })
+    clock.advance(30)
+    await says(ends)
+    expect(call.state).toBe("settling")
+    settled.resolve("durable")
+    expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+    const body = await bodyOf(told())
+    expect(body).toMatch(/^event: message_start\n[^]*Hi\.[^]*\n: cost_micro=15 request_id=req_1\nevent: message_stop\n/)
+    expect(finished).toMatchObject([{ record: { status: "ok", firstTokenMs: 0, durationMs: 30 } }])
+  })
+
+  test("whose opening is not durable says nothing of what it has, nor of what still comes", async () => {
+    const { call, opened, kept, told, has, says } = await startStream()
+    opened.resolve(new Failure("dependency.database_unavailable"))
+    await flush()
+    expect([call.state, told()]).toEqual(["withdrawing", undefined])
+    await says(ends)
+    expect(await has()).toEqual({ ...GONE, inFlight: 1, released: 0 })
+    kept.resolve()
+    expect(await has()).toEqual(GONE)
+    expect(codeOf(told())).toBe("dependency.database_unavailable")
+  })
+
+  test("whose charge is not durable in time ends as it is, and nothing is charged", async () => {
+    const { opened, settled, kept, told, has, says, finished } = await startStream()
+    opened.resolve("durable")
+    await says(ends)
+    settled.resolve(new Failure("dependency.database_unavailable"))
+    kept.resolve()
+    expect(await has()).toEqual(GONE)
+    expect(await bodyOf(told())).toContain(": cost_micro=0 request_id=req_1\nevent: message_stop\n")
+    expect(finished).toMatchObject([{ durable: false, record: { status: "billing_error", charge: zero } }])
+  })
+
+  test("whose client leaves is charged for what its backend counts", async () => {
+    const { call, opened, settled, has, says, finished } = await startStream()
+    opened.resolve("durable")
+    await flush()
+    call.leave()
+    expect([call.state, call.isClientWaiting]).toEqual(["draining", false])
+    await says(ends)
+    settled.resolve("durable")
+    expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+    expect(finished).toMatchObject([{ durable: true, record: { status: "ok", charge: micro(15n) } }])
+  })
+
+  test("that is silent is kept company by heartbeats, with a head as soon as the opening is durable", async () => {
+    const { call, clock, opened, settled, told, has } = await startCall({ stream: true })
+    call.begin()
+    await flush()
+    clock.advance(LIMITS.heartbeatMs)
+    expect(told()).toBeUndefined()
+    opened.resolve("durable")
+    await flush()
+    expect(told()).toMatchObject({ headers: { "Content-Type": "text/event-stream; charset=utf-8" } })
+    call.stop()
+    await flush()
+    settled.resolve("durable")
+    expect(await has()).toEqual(GONE)
+    expect(await bodyOf(told())).toMatch(/^: heartbeat\n[^]*event: error\n/)
+  })
+
+  test("in which a bug comes ends with that, and nothing is charged", async () => {
+    const { call, opened, kept, told, has } = await startStream()
+    opened.resolve("durable")
+    await flush()
+    call.receive({ type: "crashed", error: new Error("a bug") })
+    kept.resolve()
+    expect(await has()).toEqual(GONE)
+    expect(await bodyOf(told())).toMatch(/Hi\.[^]*event: error\n/)
+  })
 })
 
 test.each([
@@ -243,21 +381,44 @@ test("a charge that is durable stands, whatever became of the opening", async ()
   expect(said).toEqual([])
 })
 
-test("what a call is admitted to after it was withdrawn is given back at once", async () => {
-  const { call, clock, opened, kept, slot, responses, told, has } = await startCall({ stream: true, hasOther: true })
-  call.begin()
-  opened.resolve(new Failure("dependency.database_unavailable"))
-  await flush()
-  responses[0]?.(throttled())
-  // It waits for a slot of the other model, and holds for it.
-  expect(await has()).toMatchObject({ slots: ["other"], seats: [], inFlight: 1 })
-  clock.advance(LIMITS.heartbeatMs)
-  kept.resolve()
-  await flush()
-  expect([call.state, codeOf(told())]).toEqual(["done", "dependency.database_unavailable"])
-  slot.resolve({ kind: "acquired" })
-  expect(await has()).toEqual(GONE)
-  expect(responses).toHaveLength(1)
+describe("what a call is admitted to after it was withdrawn is given back at once", () => {
+  const waiting = async () => {
+    const world = await startCall({ stream: true, hasOther: true })
+    world.call.begin()
+    await flush()
+    world.responses[0]?.(throttled())
+    // It waits for a slot of the other model, and holds for it.
+    expect(await world.has()).toMatchObject({ slots: ["other"], seats: [], inFlight: 1, released: 0 })
+    return world
+  }
+
+  test("while it is being kept that nothing is charged", async () => {
+    const { call, clock, opened, kept, slot, responses, told, has } = await waiting()
+    opened.resolve(new Failure("dependency.database_unavailable"))
+    await flush()
+    clock.advance(LIMITS.heartbeatMs)
+    slot.resolve({ kind: "acquired" })
+    expect(await has()).toEqual({ ...GONE, inFlight: 1, released: 0 })
+    expect(call.state).toBe("withdrawing")
+    kept.resolve()
+    expect(await has()).toEqual(GONE)
+    expect([codeOf(told()), responses.length]).toEqual(["dependency.database_unavailable", 1])
+  })
+
+  test("when all is said, in a stream that has begun", async () => {
+    const { call, clock, opened, kept, slot, responses, told, has } = await waiting()
+    opened.resolve("durable")
+    await flush()
+    clock.advance(LIMITS.heartbeatMs)
+    call.receive({ type: "crashed", error: new Error("a bug") })
+    kept.resolve()
+    await flush()
+    expect([call.state, call.hasLeft]).toEqual(["done", false])
+    slot.resolve({ kind: "acquired" })
+    expect(await has()).toEqual(GONE)
+    expect(responses).toHaveLength(1)
+    expect(await bodyOf(told())).toMatch(/^: heartbeat\n[^]*event: error\n/)
+  })
 })
 
 test("a call that is admitted to another model holds for that one alone, and is charged under it", async () => {
@@ -361,4 +522,32 @@ test("a bug before a call is admitted ends it", async () => {
   call.receive({ type: "crashed", error: new Error("a bug") })
   expect(await has()).toEqual(GONE)
   expect([codeOf(told()), said]).toEqual(["internal.panic", ["crash"]])
+})
+
+describe("a bug while a call is admitted leaves nothing held", () => {
+  test("at first", async () => {
+    const { call, told, has, said } = await startCall({ broken: "m" })
+    call.begin()
+    expect(await has()).toEqual(GONE)
+    expect([codeOf(told()), said]).toEqual(["internal.panic", ["crash"]])
+  })
+
+  test("to another model, of a stream that has begun", async () => {
+    const { call, clock, opened, kept, slot, responses, told, has } = await startCall({
+      stream: true,
+      hasOther: true,
+      broken: "other",
+    })
+    call.begin()
+    opened.resolve("durable")
+    await flush()
+    clock.advance(LIMITS.heartbeatMs)
+    responses[0]?.(throttled())
+    await flush()
+    expect(await has()).toMatchObject({ slots: ["other"] })
+    slot.resolve({ kind: "acquired" })
+    kept.resolve()
+    expect(await has()).toEqual(GONE)
+    expect(await bodyOf(told())).toMatch(/^: heartbeat\n[^]*event: error\n/)
+  })
 })
