@@ -22,7 +22,7 @@ const LIMITS = {
   settleDeadlineMs: 1_000,
   upstreamStartMs: 10_000,
   upstreamIdleMs: 10_000,
-  upstreamAnswerMs: 10_000,
+  upstreamAnswerMs: 100_000,
   drainLeftMs: 5_000,
   readerStallMs: 10_000,
 }
@@ -41,6 +41,7 @@ const nothing = () => {}
 async function startCall({ stream = false, hasOther = false, takesRoom = true, broken }: Given = {}) {
   const { actors, taken } = actorsWith(FULL)
   const clock = new VirtualClock()
+  clock.advance(500)
   const body = { model: "m", max_tokens: 20, stream, messages: [{ role: "user", content: "Hi" }] }
   const request = decodeRequest(body)
   if (request instanceof Failure) throw new Error(request.message)
@@ -49,8 +50,9 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true, b
   const opened = Promise.withResolvers<"durable" | Failure>()
   const settled = Promise.withResolvers<"durable" | Failure>()
   const kept = Promise.withResolvers<void>()
-  const slot = Promise.withResolvers<{ readonly kind: "acquired" }>()
+  const slot = Promise.withResolvers<{ readonly kind: "acquired" | "full" }>()
   const responses: ((response: Response) => void)[] = []
+  const signals: AbortSignal[] = []
   const slots: string[] = []
   const seats: string[] = []
   const said: string[] = []
@@ -92,6 +94,7 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true, b
       new Promise<Response>((resolve, reject) => {
         responses.push(resolve)
         signal.addEventListener("abort", () => reject(new Error("aborted")))
+        signals.push(signal)
       }),
     health: { watch: () => ({ content: nothing, ended: nothing }) },
     refusals: { add: nothing, by: () => 0 },
@@ -100,7 +103,7 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true, b
     random: () => 0,
     admitted: nothing,
     finished: (one: FinishedCall) => finished.push(one),
-    alerted: ({ member, status }: BackendAlert) => said.push(`alert ${member} ${status}`),
+    alerted: (alert: BackendAlert) => said.push(JSON.stringify(alert)),
     crashed: () => said.push("crash"),
     draining: draining.signal,
     inFlight,
@@ -118,7 +121,11 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true, b
         seats.push(id)
         return {
           exchange: asked,
-          member: { id, upstream: {}, backend: { provider: { baseUrl: "http://b", headers: {} }, apiKey: "k" } },
+          member: {
+            id,
+            upstream: { provider: "b" },
+            backend: { provider: { baseUrl: "http://b", headers: {} }, apiKey: "k" },
+          },
           requestSent: nothing,
           onContent: nothing,
           onSuccess: nothing,
@@ -155,6 +162,7 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true, b
     kept,
     slot,
     responses,
+    signals,
     said,
     finished,
     draining,
@@ -220,26 +228,32 @@ test("a backend that refuses the operator's key is told of, and the call's recor
   await flush()
   settled.resolve("durable")
   expect(await has()).toEqual(GONE)
-  expect(said).toEqual(["alert m 401"])
+  expect(said.map((one) => JSON.parse(one) as unknown)).toEqual([
+    { requestId: "req_1", model: "m", provider: "b", member: "m", status: 401 },
+  ])
   expect(finished).toMatchObject([{ alert: true, record: { status: "upstream_error", firstTokenMs: undefined } }])
 })
 
+const event = (body: { readonly type: string; readonly [name: string]: unknown }) =>
+  `event: ${body.type}\ndata: ${JSON.stringify(body)}\n\n`
+
 describe("a stream", () => {
   const usage = counts(10, 5)
-  const event = (body: { readonly type: string; readonly [name: string]: unknown }) =>
-    `event: ${body.type}\ndata: ${JSON.stringify(body)}\n\n`
+  const more = (said: string) =>
+    event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: said } })
   const begins =
     event({ type: "message_start", message: { id: "msg_1", content: [], usage } }) +
     event({ type: "content_block_start", index: 0, content_block: text("") }) +
-    event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: "Hi." } })
+    more("Hi.")
   const ends =
     event({ type: "content_block_stop", index: 0 }) +
     event({ type: "message_delta", delta: { stop_reason: "end_turn" }, usage }) +
     event({ type: "message_stop" })
 
-  async function startStream() {
+  async function startStream(opened?: "durable") {
     const world = await startCall({ stream: true })
     world.call.begin()
+    if (opened !== undefined) world.opened.resolve(opened)
     await flush()
     const pipe = new TransformStream<string, string>()
     const writer = pipe.writable.getWriter()
@@ -253,7 +267,8 @@ describe("a stream", () => {
       for (let n = 0; n < 5; n++) await flush()
     }
     await says(begins)
-    return { ...world, says }
+    const breaks = () => void writer.abort(new Error("reset")).catch(() => {})
+    return { ...world, says, breaks }
   }
 
   test("has its head when the opening is durable, and its end when the charge is", async () => {
@@ -323,14 +338,38 @@ describe("a stream", () => {
     expect(await bodyOf(told())).toMatch(/^: heartbeat\n[^]*event: error\n/)
   })
 
-  test("in which a bug comes ends with that, and nothing is charged", async () => {
-    const { call, opened, kept, told, has } = await startStream()
+  test("in which a bug comes ends with that, and nothing of its backend is told any more, nor charged", async () => {
+    const { call, opened, kept, told, has, says } = await startStream()
     opened.resolve("durable")
     await flush()
     call.receive({ type: "crashed", error: new Error("a bug") })
+    await says(more("Late."))
     kept.resolve()
     expect(await has()).toEqual(GONE)
-    expect(await bodyOf(told())).toMatch(/Hi\.[^]*event: error\n/)
+    await says(more("Later."))
+    const body = await bodyOf(told())
+    expect(body).toMatch(/Hi\.[^]*event: error\n/)
+    expect(body).not.toContain("Late")
+  })
+
+  test("goes on while its backend speaks, and is broken off when that falls silent", async () => {
+    const { call, clock, settled, signals, told, has, says, breaks, finished } = await startStream("durable")
+    // Its head goes with its first words.
+    expect(told()).toMatchObject({ headers: { "X-Accel-Buffering": "no" } })
+    const body = bodyOf(told())
+    for (let n = 0; n < 3; n++) {
+      clock.advance(LIMITS.upstreamIdleMs - 100)
+      await says(more("More."))
+    }
+    expect([call.state, signals[0]?.aborted]).toEqual(["relaying", false])
+    clock.advance(LIMITS.upstreamIdleMs)
+    expect(signals[0]?.aborted).toBeTrue()
+    breaks()
+    await flush()
+    settled.resolve("durable")
+    expect(await has()).toEqual(GONE)
+    expect(finished).toMatchObject([{ record: { status: "upstream_error", charge: zero } }])
+    expect(await body).toContain("fell silent")
   })
 })
 
@@ -362,6 +401,7 @@ test("a call whose opening is not durable is withdrawn when it owes a head, and 
   clock.advance(LIMITS.heartbeatMs)
   expect(await has()).toEqual({ ...GONE, inFlight: 1, released: 0 })
   expect([call.state, said, told()]).toEqual(["withdrawing", ["void", "keep"], undefined])
+  expect(call.isClientWaiting).toBeFalse()
   kept.resolve()
   expect(await has()).toEqual(GONE)
   expect(codeOf(told())).toBe("dependency.database_unavailable")
@@ -381,19 +421,19 @@ test("a charge that is durable stands, whatever became of the opening", async ()
   expect(said).toEqual([])
 })
 
-describe("what a call is admitted to after it was withdrawn is given back at once", () => {
-  const waiting = async () => {
-    const world = await startCall({ stream: true, hasOther: true })
-    world.call.begin()
-    await flush()
-    world.responses[0]?.(throttled())
-    // It waits for a slot of the other model, and holds for it.
-    expect(await world.has()).toMatchObject({ slots: ["other"], seats: [], inFlight: 1, released: 0 })
-    return world
-  }
+async function startRerouted() {
+  const world = await startCall({ stream: true, hasOther: true })
+  world.call.begin()
+  await flush()
+  world.responses[0]?.(throttled())
+  // It waits for a slot of the other model, and holds for it.
+  expect(await world.has()).toMatchObject({ slots: ["other"], seats: [], inFlight: 1, released: 0 })
+  return world
+}
 
+describe("what a call is admitted to after it was withdrawn is given back at once", () => {
   test("while it is being kept that nothing is charged", async () => {
-    const { call, clock, opened, kept, slot, responses, told, has } = await waiting()
+    const { call, clock, opened, kept, slot, responses, told, has } = await startRerouted()
     opened.resolve(new Failure("dependency.database_unavailable"))
     await flush()
     clock.advance(LIMITS.heartbeatMs)
@@ -406,7 +446,7 @@ describe("what a call is admitted to after it was withdrawn is given back at onc
   })
 
   test("when all is said, in a stream that has begun", async () => {
-    const { call, clock, opened, kept, slot, responses, told, has } = await waiting()
+    const { call, clock, opened, kept, slot, responses, told, has } = await startRerouted()
     opened.resolve("durable")
     await flush()
     clock.advance(LIMITS.heartbeatMs)
@@ -419,6 +459,17 @@ describe("what a call is admitted to after it was withdrawn is given back at onc
     expect(responses).toHaveLength(1)
     expect(await bodyOf(told())).toMatch(/^: heartbeat\n[^]*event: error\n/)
   })
+})
+
+test("a call that finds no slot of another model is charged nothing, and recorded under the model that it had", async () => {
+  const { opened, settled, slot, told, has, finished } = await startRerouted()
+  opened.resolve("durable")
+  slot.resolve({ kind: "full" })
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+  expect(codeOf(told())).toBe("gateway.capacity")
+  expect(finished).toMatchObject([{ record: { model: "m", status: "upstream_error", charge: zero } }])
 })
 
 test("a call that is admitted to another model holds for that one alone, and is charged under it", async () => {

@@ -308,6 +308,17 @@ const numbered = (count: number) => Array.from({ length: count }, (_, at) => `q$
 
 const events = (told: string) => [...told.matchAll(/^event: (.*)$/gm)].map(([, event]) => event)
 
+test("a prompt that is too long for the backend is a failure once something of its turn was told", async () => {
+  const error = { type: "invalid_request_error", message: "prompt is too long: 9 tokens > 8 maximum" }
+  const failing = (blocks: TurnAnswer["blocks"]) =>
+    loop({ turns: [searching(), { ...last, ...(blocks && { blocks }), error }], stream: true })
+  expect(failed(await failing([text("So.")]))).toMatchObject({
+    committed: true,
+    fault: { failure: { code: "upstream.context_length_exceeded" } },
+  })
+  expect(answered(await failing([]))).toMatchObject({ turns: 1, tokens: summed(10, 5) })
+})
+
 describe("searches", () => {
   test("are as many as the client allows, and twenty at the most, in all turns together", async () => {
     for (const [maxUses, allowed] of [

@@ -15,6 +15,8 @@ export interface TurnAnswer {
   readonly stop?: string
   readonly status?: number
   readonly breaks?: boolean
+  /** Said after the blocks of a stream, which it ends. */
+  readonly error?: Json
   readonly wait?: Promise<unknown>
 }
 
@@ -54,7 +56,7 @@ export function startTurnsBackend(): TurnsBackend {
       const turn = state.turns.shift() ?? { status: 500 }
       await turn.wait
       if (turn.status !== undefined) return Response.json({ type: "error", error: {} }, { status: turn.status })
-      const { blocks = [], usage = counts(10, 5), breaks = false } = turn
+      const { blocks = [], usage = counts(10, 5), breaks = false, error } = turn
       const calls = blocks.some(({ type }) => type === "tool_use")
       const stop = turn.stop ?? (calls ? "tool_use" : "end_turn")
       const message = { id: `msg_${asked.length}`, type: "message", role: "assistant", model: "scripted" }
@@ -63,8 +65,8 @@ export function startTurnsBackend(): TurnsBackend {
       const events = [
         { type: "message_start", message: { ...message, content: [], stop_reason: null, usage } },
         ...blocks.flatMap((block, index) => blockEvents(block, index)),
-        ...(breaks
-          ? []
+        ...(breaks || error !== undefined
+          ? [{ type: "error", error }].slice(breaks ? 1 : 0)
           : [
               { type: "message_delta", delta: { stop_reason: stop, stop_sequence: null }, usage },
               { type: "message_stop" },
