@@ -278,6 +278,8 @@ describe("a stream", () => {
     await flush()
     expect(told()).toMatchObject({ headers: { "X-Accel-Buffering": "no" } })
     clock.advance(30)
+    // As of a turn that comes after a search.
+    call.onContent()
     await says(ends)
     expect(call.state).toBe("settling")
     settled.resolve("durable")
@@ -548,9 +550,15 @@ test("a call that is stopped breaks its backend off", async () => {
   expect(clock.runNext()).toBeFalse()
 })
 
-test.each(["trying", "settling"] as const)(
-  "a bug while a call is %s charges nothing and holds nothing",
-  async (state) => {
+const away = new Failure("dependency.database_unavailable")
+
+test.each([
+  ["trying", "durable"],
+  ["settling", "durable"],
+  ["settling", away],
+] as const)(
+  "a bug while a call is %s charges nothing and holds nothing, whatever the ledger says later",
+  async (state, later) => {
     const { call, clock, opened, settled, kept, responses, told, has, said } = await startCall()
     call.begin()
     opened.resolve("durable")
@@ -559,8 +567,9 @@ test.each(["trying", "settling"] as const)(
     await flush()
     expect(call.state).toBe(state)
     call.receive({ type: "crashed", error: new Error("a bug") })
+    settled.resolve(later)
+    await flush()
     expect([call.state, said]).toEqual(["withdrawing", ["crash", "void", "keep"]])
-    settled.resolve("durable")
     kept.resolve()
     expect(await has()).toEqual(GONE)
     expect(codeOf(told())).toBe("internal.panic")

@@ -81,12 +81,16 @@ describe("the table of states", () => {
 
   test("leaves a call that crashes over its own crashes, so that others have their turn", () => {
     const heard: string[] = []
+    const bug = new Error("a bug")
+    const errors: unknown[] = []
     const turns = new StateMachine((event) => {
       heard.push(event.type)
-      throw new Error("a bug")
+      if (event.type === "crashed") errors.push(event.error)
+      throw bug
     })
     turns.receive({ type: "client-left" })
     expect(heard).toEqual(["client-left", ...Array.from({ length: 5 }, () => "crashed")])
+    expect(errors).toEqual(Array.from({ length: 5 }, () => bug))
     expect(turns.state).toBe("done")
     turns.receive({ type: "heartbeat" })
     expect(heard.at(-1)).toBe("heartbeat")
@@ -94,13 +98,17 @@ describe("the table of states", () => {
 
   test("hears of an event that a turn raises when that turn is over", () => {
     const heard: string[] = []
-    const turns = new StateMachine((event, before) => {
-      heard.push(`${event.type} begins`)
-      if (before === "waiting") turns.receive({ type: "not-opened" })
-      heard.push(`${event.type} ends`)
-    })
+    const turns = new StateMachine(
+      (event, before) => {
+        heard.push(`${event.type} begins`)
+        if (before === "waiting") turns.receive({ type: "not-opened" })
+        heard.push(`${event.type} ends`)
+      },
+      { onEvent: ({ type }, state) => heard.push(`${type} told, ${state}`) },
+    )
     turns.receive({ type: "refused", failure: new Failure("gateway.capacity") })
-    expect(heard).toEqual(["refused begins", "refused ends", "not-opened begins", "not-opened ends"])
+    const told = ["refused", "not-opened"].flatMap((type) => [`${type} begins`, `${type} ends`, `${type} told, done`])
+    expect(heard).toEqual(told)
     turns.receive({ type: "client-left" })
     expect(heard).toContain("client-left ends")
   })

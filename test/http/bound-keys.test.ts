@@ -327,6 +327,10 @@ test("a dry run tells what a key is bound to, and tells nothing elsewhere", asyn
     expect(await outcome(dry(key, "chat", "plain", "198.51.100.7"))).toBe(NOT_ALLOWED)
   }
   expect(await refusedBy(dry(key, "chat", "plain"))).toBeUndefined()
+  await change(id, { requests_per_minute: 1 })
+  expect((await ask(key, "chat", "plain", { headers: { [PROXY]: "203.0.113.9" } })).status).toBe(200)
+  expect(await refusedBy(dry(key, "chat", "plain"))).toBe("rate_limit.rpm_exceeded")
+  expect(await outcome(dry(key, "chat", "plain", "198.51.100.7"))).toBe(NOT_ALLOWED)
   await change(id, { expires_at: "2026-01-01T00:00:00Z" })
   expect(await outcome(dry(key, "chat", "plain"))).toBe("auth.api_key_expired")
 })
