@@ -1,9 +1,12 @@
 /** What a call's input is estimated at: by what was learnt, by its documents, and within the window (decisions §13.4). */
-import { expect, test } from "bun:test"
+import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
-import type { Model } from "../../src/catalogue/model.ts"
+import { micro } from "../../actors/money/micro.ts"
+import type { QuoteInput, Rates } from "../../actors/money/price.ts"
+import type { LiveCatalogue, Model, Offer } from "../../src/catalogue/model.ts"
+import { quoteTerms } from "../../src/gateway/admit.ts"
 import { Calibration, EstimateFactors, estimateInput, type InputEstimate } from "../../src/gateway/input-estimate.ts"
-import type { ModelRequest, SentDocument } from "../../src/language/request.ts"
+import type { Feature, ModelRequest, SentDocument } from "../../src/language/request.ts"
 import type { PdfReader } from "../../src/pdf/reader.ts"
 import { MAX_PAGES, PAGE_TOKENS } from "../../src/wire/estimate.ts"
 
@@ -120,4 +123,62 @@ test("PDFs are read for whoever could pay for a page, and twenty of a call", asy
   expect(await estimated({ ...withPdf, reading, canAfford: false })).toMatchObject({ read: 0, documents: 6_000 })
   const many = { inputTokens: 150_000, documents: [counted, ...Array.from({ length: 24 }, () => pdf)], reading }
   expect(await estimated(many)).toMatchObject({ read: 19, documents: 100 + 19 * PAGE_TOKENS + 5 * 6_000 })
+})
+
+/** What a call is held for: terms of its quote, in tokens. */
+describe("the terms of a call", () => {
+  const rates: Rates = { input: micro(1n), output: micro(2n), cacheRead: micro(3n), cacheWrite: micro(4n) }
+  interface Asked {
+    readonly least?: number
+    readonly most?: number
+    readonly contextWindow?: number | null
+    readonly clientLimit?: number | undefined
+    readonly features?: readonly Feature[]
+  }
+  function termsOf(asked: Asked): QuoteInput {
+    const { least = 100, most = 150, contextWindow = 1_000, clientLimit, features = [] } = asked
+    const request = { inputTokens: 100, maxOutputTokens: clientLimit, choices: 2, features: new Set(features) }
+    const offer = { model: { contextWindow, maxOutputTokens: 200 }, price: { rates } } as unknown as Offer
+    return quoteTerms(
+      { catalogue: { largestWindow: 500 } as unknown as LiveCatalogue },
+      {
+        request: request as unknown as ModelRequest,
+        inputEstimate: { likely: 100, most, least, texts: 0, documents: 0 },
+      },
+      { offer, minAnswerTokens: 64 },
+    )
+  }
+  const plain: QuoteInput = {
+    inputTokens: 100,
+    mostInputTokens: 150,
+    clientLimit: undefined,
+    modelLimit: 200,
+    choices: 2,
+    rates,
+    loop: undefined,
+  }
+
+  test.each<[string, Asked, Partial<QuoteInput>]>([
+    ["are its estimate, the model's limit and rates, and how many answers it asks for", {}, {}],
+    ["have no more input than the window", { most: 1_001 }, { mostInputTokens: 1_000 }],
+    [
+      "have the whole window where only the backend sees a document",
+      { least: Infinity, most: Infinity },
+      { inputTokens: 1_000, mostInputTokens: 1_000 },
+    ],
+    [
+      "have the catalogue's largest window where the model's is not known",
+      { least: Infinity, most: Infinity, contextWindow: null },
+      { inputTokens: 500, mostInputTokens: 500 },
+    ],
+    ["have no less input than the request's estimate", { least: 0 }, {}],
+    ["have the client's limit", { clientLimit: 65 }, { clientLimit: 65 }],
+    ["have the least limit that a backend takes", { clientLimit: 63 }, { clientLimit: 64 }],
+    [
+      "with web search have five turns, each with two searches of what they find",
+      { features: ["web_search"] },
+      { loop: { turns: 5, addedTokens: 5_000 } },
+    ],
+    ["with other features have one", { features: ["tools", "vision"] }, {}],
+  ])("%s", (_, asked, differing) => expect(termsOf(asked)).toEqual({ ...plain, ...differing }))
 })
