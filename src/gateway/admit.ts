@@ -141,15 +141,16 @@ export class Admission {
 }
 
 /** At once where nobody has to be waited for. What a bug breaks off leaves nothing held. */
-export const admit = (ports: Ports, terms: AdmissionTerms): MaybePromise<Admission | Failure> =>
-  orElse(
-    () => new Admitting(ports, terms).begin(),
+export function admit(ports: Ports, terms: AdmissionTerms): MaybePromise<Admission | Failure> {
+  const admitting = new Admitting(ports, terms)
+  return orElse(
+    () => admitting.begin(),
     (error) => {
-      freeSlots(ports, terms)
-      releaseMoney(ports, terms)
+      admitting.abandon()
       throw error
     },
   )
+}
 
 /** The steps of an admission, each of which takes something; where one is refused, all is given back. */
 class Admitting {
@@ -159,6 +160,7 @@ class Admitting {
   /** What the key's token window is charged. */
   readonly #tokens: number
   #hasWaited = false
+  #seat: Seat | Failure | undefined
 
   constructor(ports: Ports, terms: AdmissionTerms) {
     const { call, offer } = terms
@@ -175,6 +177,13 @@ class Admitting {
     const admitting = andThen(reserveOfKeys(this.#ports.actors, caller, reservation), (keys) => this.#hold(keys))
     this.#hasWaited = admitting instanceof Promise
     return admitting
+  }
+
+  /** Gives back whatever was taken. */
+  abandon(): void {
+    if (!(this.#seat instanceof Failure)) this.#seat?.release()
+    freeSlots(this.#ports, this.#terms)
+    releaseMoney(this.#ports, this.#terms)
   }
 
   #hold(reserved: ReservedOfKeys | Failure): MaybePromise<Admission | Failure> {
@@ -226,7 +235,7 @@ class Admitting {
       return andThen(placing, (place) => {
         if (isFull(place) || call.hasLeft) return place instanceof Failure ? place : noCapacity()
         const seated = members.acquire(this.#tokens, until - clock.monotonic(), () => call.hasLeft)
-        return andThen(seated, (seat) => seat ?? noCapacity())
+        return andThen(seated, (seat) => (this.#seat = seat) ?? noCapacity())
       })
     })
     return andThen(seating, (seat) => andThen(this.#ofLive(seat), (live) => this.#end(reserved, held, live)))

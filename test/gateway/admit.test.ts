@@ -127,6 +127,21 @@ test("a call holds with all that pay for it what the poorest of them can hold, a
   )
 })
 
+test.each(["at once", "after a wait"])("a bug in who hears of an admission leaves nothing held: %s", async (when) => {
+  const { ports, terms, taken, slots, seats } = world(FULL, PURSES, undefined)
+  const { members } = terms
+  const broken = { ...ports, admitted: () => raise("a bug") } as unknown as Parts[0]
+  const acquire: typeof members.acquire = async (...asked) => await members.acquire(...asked)
+  const late = { ...terms, members: { acquire } } as unknown as Parts[1]
+  const admitting = async () => await admit(broken, when === "at once" ? terms : late)
+  expect(await admitting().catch(String)).toBe("Error: a bug")
+  expect([await taken(), slots, seats]).toEqual([all(0n), [], []])
+})
+
+function raise(message: string): never {
+  throw new Error(message)
+}
+
 test("a call that moves leaves its seat, and what it takes when its money is settled it gives back at once", async () => {
   const { ports, terms, taken, slots, seats } = world(FULL, ["key", "acc"], undefined)
   const left: string[] = []
