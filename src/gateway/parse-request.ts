@@ -144,7 +144,8 @@ export function parseRequestBody(
   const isCounted = bytes.length > COUNTED_BODY_BYTES
   const goesToWorker = bytes.length > SMALL_BODY_BYTES && usesMuchThreadTime(ports, accountId)
   const extent = goesToWorker || bytes.length > LARGE_BODY_BYTES ? undefined : extentOf(bytes)
-  if (extent === undefined || extent.values > MANY_VALUES) return parseInWorker(largeBodies, bytes, accountId, endpoint)
+  if (extent === undefined || extent.values + extent.room > MANY_VALUES)
+    return parseInWorker(largeBodies, bytes, accountId, endpoint)
   const begunAt = isCounted ? clock.monotonic() : 0
   const body = parseBody(bytes, extent)
   if (isCounted) threadTime.add(accountId, clock.monotonic() - begunAt)

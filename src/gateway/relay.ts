@@ -228,8 +228,8 @@ export const EVENT_NESTING = DEEPEST_NESTING + 1
 /** Parsing costs by values more than by bytes, and only likelihoods of tokens and vectors are so many. What nests too deep cannot be written. */
 export function isTooComplex(text: string, bounds: Pick<AnswerBounds, "values">, deepest = DEEPEST_NESTING): boolean {
   if (text.length <= HARMLESS_LENGTH) return false
-  const { depth, values } = extentOf(Buffer.from(text), bounds.values, deepest)
-  return depth > deepest || values > bounds.values
+  const { depth, values, room } = extentOf(Buffer.from(text), bounds.values, deepest)
+  return depth > deepest || values + room > bounds.values
 }
 
 /**

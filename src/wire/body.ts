@@ -22,6 +22,7 @@ export const LARGE_BODY_BYTES = 256 * 1024
 const SPACE = 0x20
 const QUOTE = 0x22
 const COMMA = 0x2c
+const COLON = 0x3a
 const BACKSLASH = 0x5c
 /** `[` and `{` are 0x5b and 0x7b, `]` and `}` are 0x5d and 0x7d: one bit apart. */
 const CASE_BIT = 0x20
@@ -36,11 +37,11 @@ const unreadable = (message: string): Failure => new Failure("request.invalid", 
 
 export function parseBody(bytes: Uint8Array, extent?: Extent, takesTokenIds = false): JsonObject | Failure {
   if (bytes.length === 0) return unreadable("The request body is empty; it must be a JSON object.")
-  const { depth, values: all } = extent ?? extentOf(bytes, MAX_VALUES + (takesTokenIds ? MAX_TOKEN_IDS : 0))
+  const { depth, values: all, room } = extent ?? extentOf(bytes, MAX_VALUES + (takesTokenIds ? MAX_TOKEN_IDS : 0))
   const isOver = all > MAX_VALUES && takesTokenIds && depth <= DEEPEST_NESTING
   const values = isOver ? all - Math.min(listedIntegers(bytes), MAX_TOKEN_IDS) : all
   if (depth > DEEPEST_NESTING) return unreadable(`The request body nests deeper than ${DEEPEST_NESTING} levels.`)
-  if (values > MAX_VALUES) return unreadable(`The request body has more than ${MAX_VALUES} values.`)
+  if (values + room > MAX_VALUES) return unreadable(`The request body has more than ${MAX_VALUES} values.`)
   let text: string
   let body: Json
   try {
@@ -66,6 +67,8 @@ interface Extent {
   readonly depth: number
   /** As JSON has them: objects, arrays, texts, numbers, `true`, `false` and `null`, the outermost one too, without names. */
   readonly values: number
+  /** Of objects whose names are numbers: how many values would take the room of what is not there. */
+  readonly room: number
 }
 
 /**
@@ -79,18 +82,31 @@ export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES, mos
   let depth = 0
   let deepest = 0
   let values = 1
+  let room = 0
+  /** By depth, where an object names a number: the room that the object there has. */
+  let roomAt: number[] | undefined
   let isEmpty = false
   for (let at = 0; at < bytes.length; at++) {
     const byte = bytes[at] ?? 0
     if (byte === QUOTE) {
       isEmpty = false
+      const start = at
       at = endOfString(bytes, at)
       if (at < 0) break
+      if (at - start > LONGEST_INDEX || !mayBeginIndex(bytes[start + 1] ?? 0)) continue
+      roomAt ??= []
+      const known = roomAt[depth] ?? 0
+      const needed = indexNamed(bytes, start, at) / PLACES_OF_VALUE
+      if (needed <= known) continue
+      roomAt[depth] = needed
+      room += needed - known
+      if (values + room > enough) break
     } else if (byte === COMMA) {
-      if (++values > enough) break
+      if (++values + room > enough) break
     } else if ((byte | CASE_BIT) === OPENING) {
       if (++depth > deepest) deepest = depth
-      if (deepest > mostLevels || ++values > enough) break
+      if (roomAt !== undefined) roomAt[depth] = 0
+      if (deepest > mostLevels || ++values + room > enough) break
       isEmpty = true
     } else if ((byte | CASE_BIT) === CLOSING) {
       depth--
@@ -98,7 +114,27 @@ export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES, mos
       isEmpty = false
     } else if (byte > SPACE) isEmpty = false
   }
-  return { depth: deepest, values }
+  return { depth: deepest, values, room }
+}
+
+/** A place in an object takes 8 bytes, and a value about 64. */
+const PLACES_OF_VALUE = 8
+/** UTF-16 units of a name of three digits and its opening quote, each escaped. */
+const LONGEST_INDEX = 19
+
+const mayBeginIndex = (byte: number): boolean => (byte >= ZERO && byte <= NINE) || byte === BACKSLASH
+
+/**
+ * The number that a string is as a name, or 0. The engine keeps what has such a name in a list that begins at 0: `{"999":0}` takes 8 KB. Larger
+ * numbers take no room but their own.
+ */
+function indexNamed(bytes: Uint8Array, start: number, end: number): number {
+  let next = end + 1
+  while ((bytes[next] ?? COLON) <= SPACE) next++
+  if (bytes[next] !== COLON) return 0
+  const written = String.fromCharCode(...bytes.subarray(start + 1, end))
+  const name = written.replace(/\\u00(3\d)/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))
+  return /^\d{1,3}$/.test(name) ? Number(name) : 0
 }
 
 /** How many of the values are integers that stand in a list, as token ids do. */

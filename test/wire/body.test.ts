@@ -115,6 +115,28 @@ describe("the count of values before parsing", () => {
   })
 })
 
+describe("the room of objects whose names are numbers", () => {
+  const roomIn = (text: string) => extentOf(bytes(text)).room * 8
+  test("is that up to the largest number in each of them", () => {
+    const numbered = Object.fromEntries(Array.from({ length: 1_000 }, (_, name) => [name, { 3: 0, 2: 0 }]))
+    expect(roomIn(JSON.stringify(numbered))).toBe(999 + 1_000 * 3)
+    expect(roomIn(JSON.stringify([numbered, { a: { 7: 0 } }]))).toBe(999 + 1_000 * 3 + 7)
+  })
+  test.each(['"999"', '"\\u0039\\u0039\\u0039"', '"9\\u00399"', '"999" \n'])("counts %s as a name", (name) => {
+    expect(roomIn(`[{${name}:0},{${name}:0}]`)).toBe(2 * 999)
+  })
+  test.each(['["999","998"]', '{"a":"999"}', '{"1000":0,"4294967294":0}', '{"-1":0,"1.5":0,"9a":0}', '{"999"'])(
+    "is none in %s",
+    (text) => expect(roomIn(text)).toBe(0),
+  )
+  test("counts as the values that would take it", () => {
+    const most = Math.floor((MAX_VALUES - 2) / (2 + 999 / 8))
+    expect(isTaken(listed('{"999":0}', most))).toBe(true)
+    expect(isTaken(listed('{"999":0}', most + 1))).toBe(false)
+    expect(isTaken(listed('{"999":0}', most + 1), true)).toBe(false)
+  })
+})
+
 /** A body whose `input` has so many of these; its two outer values come on top. */
 const listed = (item: string, count: number) => `{"input":[${`${item},`.repeat(count - 1)}${item}]}`
 
