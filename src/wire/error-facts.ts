@@ -137,7 +137,7 @@ const sumOverLimit = (text: string): Numbers | undefined => {
 
 /** A number that a word marks as the limit. `max_tokens` is no such word: it limits the answer. */
 const limitPattern =
-  /(?:<=|>=?) (\d[\d,]*)|\b(?:maximum|max|limit|allowed|context (?:length|window|size)|cannot exceed|max_(?:seq|model)_len)\b\D{0,40}?(\d[\d,]*)|\b(\d[\d,]*) maximum\b/i
+  /(?:<=|>=?) (\d[\d,]*)|\b(?:maximum|max|limit|allowed|context (?:length|window|size)|cannot exceed|max_(?:seq|model)_len)\b\D{0,40}?(\d[\d,]*)|(?<![\w,])(\d[\d,]*) maximum\b/i
 
 /** A bound on bytes or characters says nothing about tokens. */
 const otherUnits = /string too long|a string with maximum length|\bcharacters?\b|\bbytes?\b|\d ?[kmg]i?b\b/i

@@ -2,6 +2,7 @@ import { describe, expect, test } from "bun:test"
 import type { Json } from "../../src/language/json.ts"
 import type { FailureCode } from "../../src/failure/table.ts"
 import { classifyBackendError, classifyErrorObject } from "../../src/wire/backend-error.ts"
+import { medianWork } from "./work.ts"
 
 const nowMs = Date.UTC(2026, 10, 20, 12, 0, 0)
 const classify = (status: number, body: Json | undefined, headers: Record<string, string> = {}) =>
@@ -298,6 +299,17 @@ test("an error inside a stream that is the operator's to mend raises an alert, a
   expect(alertOf({ code: "insufficient_quota", message: "x" })).toBe(true)
   for (const type of ["overloaded_error", "rate_limit_error", "invalid_request_error", "server_error"])
     expect({ type, alert: alertOf({ type, message: "x" }) }).toEqual({ type, alert: undefined })
+})
+
+test("numbers are looked for in a time that grows with the text", () => {
+  const work = (length: number) => {
+    const message = `prompt is too long ${"1,".repeat(length / 2)}`
+    return medianWork(() => {
+      for (let time = 0; time < 300; time++) classifyErrorObject({ error: { message } })
+    })
+  }
+  work(4_000)
+  expect(work(4_000)).toBeLessThan(24 * work(500))
 })
 
 test("a backend's words never reach the client", () => {

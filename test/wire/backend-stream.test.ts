@@ -4,15 +4,20 @@ import { Failure } from "../../src/failure/failure.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import { RelayedStream, shapesFor, TranslatedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream as chat } from "../../src/wire/chat/events-in.ts"
-import type { BackendStream, ClientView } from "../../src/wire/format.ts"
+import { converseFormat } from "../../src/wire/bedrock/converse.ts"
+import type { BackendStream, ClientView, StreamReader } from "../../src/wire/format.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { backendStream as messages } from "../../src/wire/messages/events-in.ts"
+import { TurnReader } from "../../src/wire/messages/server-tools-answer.ts"
 import { backendStream as responses } from "../../src/wire/responses/events-in.ts"
+import { responsesFormat } from "../../src/wire/responses/format.ts"
 import type { EventShape } from "../../src/wire/shared/event-template.ts"
 import { encodeSse, type SseEvent, SseParser } from "../../src/wire/sse.ts"
 import { emptyPrompt } from "./chat/ask.ts"
 import { fixture, kinds, parse, sent } from "./replay.ts"
 import { view as messagesView } from "./messages/samples.ts"
+import { answerView } from "./responses/asking.ts"
+import { medianWork } from "./work.ts"
 
 const formats = { chat, messages, responses }
 type Format = keyof typeof formats
@@ -423,4 +428,76 @@ describe("to another format", () => {
     }
     expect(parsed).toEqual(events.map(({ data }) => data).filter((data) => data !== "[DONE]"))
   })
+})
+
+const sse = (name: string, data: JsonObject) => event(JSON.stringify(data), name)
+const toolOf = (place: number) =>
+  sse("contentBlockStart", { contentBlockIndex: place, start: { toolUse: { toolUseId: `t${place}`, name: "f" } } })
+const inputOf = (input: string) => sse("contentBlockDelta", { contentBlockIndex: 0, delta: { toolUse: { input } } })
+const textOf = (place: number) => sse("contentBlockDelta", { contentBlockIndex: place, delta: { text: "a" } })
+const stopOf = (place: number) => sse("contentBlockStop", { contentBlockIndex: place })
+const times = (count: number, events: (place: number) => readonly SseEvent[]) =>
+  Array.from({ length: count }, (_, place) => events(place)).flat()
+/** Unfinished, of two hundred bytes for each event. */
+const argumentsOf = (count: number) => [toolOf(0), inputOf(`{"a":"${"x".repeat(200 * count)}`)]
+
+const toMessages = (): StreamReader =>
+  new TranslatedStream(
+    converseFormat.backend.stream({ model: "m", includeUsage: true }, emptyPrompt),
+    messagesFormat.client.eventEncoder(messagesView()),
+  )
+const toResponses = (): StreamReader =>
+  new TranslatedStream(
+    converseFormat.backend.stream({ model: "m", includeUsage: true }, emptyPrompt),
+    responsesFormat.client.eventEncoder(answerView()),
+  )
+const ofATurn = (): StreamReader =>
+  new TurnReader(new RelayedStream(messages({ model: "m", includeUsage: true })), {
+    blocksSent: 0,
+    clientSources: new Set(),
+  })
+
+const growing: [string, () => StreamReader, (count: number) => SseEvent[]][] = [
+  [
+    "calls and then texts, for a messages client",
+    toMessages,
+    (count) => [...times(count, (place) => [toolOf(place)]), ...times(count, () => [textOf(count), stopOf(count)])],
+  ],
+  [
+    "ends of parts during a call, for a responses client",
+    toResponses,
+    (count) => [...argumentsOf(count), ...times(count, () => [stopOf(1)])],
+  ],
+  [
+    "pieces of a call between ends of parts, for a responses client",
+    toResponses,
+    (count) => [...argumentsOf(count), ...times(count, () => [inputOf("x"), stopOf(1)])],
+  ],
+  [
+    "ends of parts after a call's arguments that are no JSON, for a responses client",
+    toResponses,
+    (count) => [...argumentsOf(count), inputOf('"x}'), ...times(count, () => [stopOf(1)])],
+  ],
+  [
+    "ends of parts after a whole call, for a responses client",
+    toResponses,
+    (count) => [...argumentsOf(count), inputOf('"}'), ...times(count, () => [stopOf(1)])],
+  ],
+  [
+    "fields of the end, in a turn with searches",
+    ofATurn,
+    (count) => times(count, (at) => [sse("", { type: "message_delta", delta: { [`k${at}`]: 1 }, usage: {} })]),
+  ],
+]
+
+test.each(growing)("many %s take a time that grows with them", (_, reader, eventsOf) => {
+  const work = (count: number) => {
+    const events = eventsOf(count)
+    return medianWork(() => {
+      const one = reader()
+      for (const each of events) one.read(each)
+    })
+  }
+  const few = work(1_500)
+  expect(work(12_000)).toBeLessThan(24 * few)
 })

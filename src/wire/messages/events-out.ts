@@ -30,6 +30,8 @@ class MessagesEventEncoder implements EventEncoder {
   readonly #steps = new Steps()
   readonly #queue = new BlockQueue()
   readonly #tools = new Map<number, Tool>()
+  /** Blocks of tools that take free text. */
+  readonly #customs = new Set<Block>()
   #started = false
   #refused = false
   #finish: FinishReason = "stop"
@@ -146,7 +148,9 @@ class MessagesEventEncoder implements EventEncoder {
     this.#carried = ""
     const block = this.#queue.begin("tool", { type: "tool_use", id, name, input: {} })
     this.#tools.set(index, { block, custom })
-    if (custom) this.#addInput(block, '{"input":"')
+    if (!custom) return
+    this.#customs.add(block)
+    this.#addInput(block, '{"input":"')
   }
 
   #toolInput(index: number, text: string): void {
@@ -163,12 +167,12 @@ class MessagesEventEncoder implements EventEncoder {
   #endPart(): void {
     const { last } = this.#queue
     if (last === undefined) return
-    for (const { block, custom } of this.#tools.values()) if (block === last && custom) this.#addInput(block, '"}')
+    if (this.#customs.has(last)) this.#addInput(last, '"}')
     last.ended = true
   }
 
   #endParts(): void {
-    for (const { block, custom } of this.#tools.values()) if (custom && !block.ended) this.#addInput(block, '"}')
+    for (const block of this.#customs) if (!block.ended) this.#addInput(block, '"}')
     this.#queue.endAll()
   }
 

@@ -169,7 +169,7 @@ class MessageGatherer implements Gatherer {
 }
 
 /** Into an object of ours, and not into a copy: a backend may tell of the end as often as it likes. */
-function assign(object: JsonObject, fields: JsonObject): void {
+export function assign(object: JsonObject, fields: JsonObject): void {
   for (const [name, value] of Object.entries(fields)) if (name !== "__proto__") object[name] = value
 }
 

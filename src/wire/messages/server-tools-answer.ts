@@ -7,7 +7,7 @@ import { isObject, type Json, type JsonObject, readText } from "../../language/j
 import { Steps } from "../backend-stream.ts"
 import type { StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
-import { GrowingBlocks } from "./reply.ts"
+import { assign, GrowingBlocks } from "./reply.ts"
 import { type FoundPage, resultBlock, SEARCH_TOOL, searchBlock, type SearchErrorCode, webCitation } from "./content.ts"
 import { promptUsage } from "./usage.ts"
 
@@ -186,7 +186,7 @@ export class TurnReader implements StreamReader {
   readonly #open = new Map<Json | undefined, number | undefined>()
   #index: number
   #message: JsonObject = {}
-  #end: JsonObject = {}
+  readonly #end: JsonObject = {}
   #usage: Json | undefined
 
   constructor(inner: StreamReader, terms: TurnOptions) {
@@ -237,7 +237,7 @@ export class TurnReader implements StreamReader {
       case "content_block_stop":
         return this.#pass(body, false)
       case "message_delta":
-        if (isObject(body["delta"])) this.#end = { ...this.#end, ...body["delta"] }
+        if (isObject(body["delta"])) assign(this.#end, body["delta"])
         this.#usage = body["usage"] ?? this.#usage
         return this.#steps.nothing()
       default:

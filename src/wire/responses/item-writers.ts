@@ -4,6 +4,7 @@
  */
 import type { JsonObject } from "../../language/json.ts"
 import type { Seal } from "../../language/prompt.ts"
+import { JsonProgress } from "../shared/json-gaps.ts"
 import { isJson } from "../shared/tools.ts"
 import {
   callItem,
@@ -153,6 +154,9 @@ export class ReasoningWriter extends ItemWriter {
 
 export class CallWriter extends ItemWriter {
   readonly #call: ClientCall
+  readonly #progress = new JsonProgress()
+  /** Its arguments came whole and are no JSON, whatever follows them. */
+  #isBroken = false
   #text = ""
 
   constructor(place: Place, call: ClientCall) {
@@ -165,15 +169,19 @@ export class CallWriter extends ItemWriter {
   say(text: string): boolean {
     if (!this.open || text === "") return false
     this.#text += text
+    if (!this.#call.custom) this.#progress.push(text)
     this.emit(`response.${this.#call.custom ? "custom_tool_call_input" : "function_call_arguments"}.delta`, {
       delta: text,
     })
     return true
   }
 
-  /** A function's arguments that are not whole were cut off by what ends the answer, which says so. */
+  /** A function's arguments that are not whole were cut off by what ends the answer, which says so. They are parsed once, however many parts end. */
   endPart(): void {
-    if (this.#call.custom || this.#text === "" || isJson(this.#text)) this.close("completed")
+    if (this.#call.custom || this.#text === "") return this.close("completed")
+    if (!this.open || this.#isBroken || !this.#progress.whole) return
+    if (isJson(this.#text)) this.close("completed")
+    else this.#isBroken = true
   }
 
   item(status: Status): JsonObject {
