@@ -1,6 +1,7 @@
 /** Passkeys over HTTP: added, used, guessed at, replayed, stolen, lost; by a device in software that also lies. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { generateKeyPairSync } from "node:crypto"
+import { SettingsService } from "@simplewebauthn/server"
 import { TOTP } from "otpauth"
 import { relyingParty } from "../../src/accounts/passkeys.ts"
 import { CODE_TRIES, PASSKEY_SIGN_INS } from "../../src/accounts/second-factor.ts"
@@ -186,6 +187,12 @@ test("a new one is refused from another origin, for another domain, and without 
     expect((await post("/account/passkeys", { name: "x", passkey }, token)).status).toBe(401)
   }
   expect((await world.call("GET", "/account/passkeys", { token })).json.data).toEqual([])
+})
+
+test("whoever made a device, its certificates are traced to nobody", async () => {
+  await withPasskey()
+  for (const identifier of ["android-key", "android-safetynet", "apple", "mds"] as const)
+    expect(SettingsService.getRootCertificates({ identifier })).toEqual([])
 })
 
 test("a counter that goes back is refused and logged, also of two at once", async () => {
