@@ -49,10 +49,8 @@ export function decode(
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backends, strip, dropped, conversationName } = call
   const unsaid = [...dropped, ...strip.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))]
-  for (const backend of backends) {
-    for (const name of untranslatableFields(decoded, backend, allowance ?? NOTHING_MORE))
-      if (!unsaid.includes(name)) unsaid.push(name)
-  }
+  for (const backend of backends)
+    for (const name of untranslatableFields(decoded, backend, allowance ?? NOTHING_MORE)) unsaid.push(name)
   return {
     ...decoded,
     dropped: withNames(decoded.dropped, unsaid),

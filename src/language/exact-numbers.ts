@@ -6,8 +6,8 @@
 import { type Json, type JsonObject, isObject } from "./json.ts"
 
 /** A tool's input from its text, with its numbers as they were written. Throws a SyntaxError for what is no JSON, or nests too deep to be written. */
-export function parseToolInput(text: string, deepest = DEEPEST_INPUT): Json {
-  if (text.length > deepest && nestsDeeper(text, deepest)) throw new SyntaxError("the input nests too deep")
+export function parseToolInput(text: string): Json {
+  if (text.length > DEEPEST_INPUT && nestsDeeper(text, DEEPEST_INPUT)) throw new SyntaxError("the input nests too deep")
   const input = JSON.parse(text) as Json
   return isObject(input) && hasChangedNumber(input) ? (parseExact(text) ?? input) : input
 }

@@ -137,6 +137,22 @@ function indexNamed(bytes: Uint8Array, start: number, end: number): number {
   return /^\d{1,3}$/.test(name) ? Number(name) : 0
 }
 
+/** Levels of one input. Beyond some twenty thousand `JSON.stringify` takes a second for 60 KB, in which nobody else is served. */
+const DEEPEST_INPUT = 10_000
+
+/** The inputs of all tool calls in one request, which are JSON within its texts: together they may have as many values as a body. */
+export class ToolInputs {
+  #left = MAX_VALUES
+
+  /** Whether this one may be parsed. */
+  take(text: string): boolean {
+    const { depth, values, room } = extentOf(Buffer.from(text), this.#left, DEEPEST_INPUT)
+    if (depth > DEEPEST_INPUT || values + room > this.#left) return false
+    this.#left -= values + room
+    return true
+  }
+}
+
 /** How many of the values are integers that stand in a list, as token ids do. */
 function listedIntegers(bytes: Uint8Array): number {
   let count = 0

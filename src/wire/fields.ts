@@ -221,7 +221,8 @@ const entriesOf = (object: JsonObject, names: readonly string[]) =>
 export const DROPPED_FIELDS = "X-Dropped-Fields"
 const MAX_NAMES = 20
 /** Three dots are no name. */
-const NAME = /^(?!\.+$)[A-Za-z0-9_.-]{1,64}$/
+const NAME = /^(?!\.+$)[A-Za-z0-9_.-]+$/
+const LONGEST_NAME = 64
 const MORE = "..."
 
 export const NONE_DROPPED: DroppedFields = { names: [], more: false }
@@ -233,7 +234,9 @@ class DroppedNames {
 
   add(path: readonly string[]): void {
     if (this.#more && this.#names.size === MAX_NAMES) return
-    const name = path.join(".")
+    // A long name may stand above thousands of others, so it is not copied for each.
+    const isLong = path.reduce((sum, { length }) => sum + length + 1, -1) > LONGEST_NAME
+    const name = isLong ? "" : path.join(".")
     if (!NAME.test(name)) this.#more = true
     else if (this.#names.size < MAX_NAMES) this.#names.add(name)
     else if (!this.#names.has(name)) this.#more = true

@@ -49,6 +49,11 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
     tools({ type: "namespace", name: "n", tools: [{ type: "function", name: "f", parameters: {} }] }),
     SHAPE,
   ],
+  [
+    "a namespace whose name, which its tools have too, is over 512 characters",
+    tools({ type: "namespace", name: "n".repeat(513), tools: [{ type: "function", name: "f" }] }),
+    SHAPE,
+  ],
   ["an earlier response", ask({ previous_response_id: "resp_1" }), FEATURE],
   ["a conversation", ask({ conversation: "conv_1" }), FEATURE],
   ["a conversation in its long form", ask({ conversation: { id: "conv_1" } }), FEATURE],
@@ -145,6 +150,11 @@ const codex = ask({
 
 const accepted: readonly (readonly [fact: string, body: JsonObject, facts: Partial<ModelRequest>])[] = [
   ["Codex's stock request", codex, { stream: true, features: new Set(["tools", "web_search"]) }],
+  [
+    "a namespace's name of 512 characters",
+    tools({ type: "namespace", name: "n".repeat(512), tools: [{ type: "function", name: "f" }] }),
+    { features: new Set(["tools"]) },
+  ],
   ["the SDK's smallest request", ask({}), { stream: false, choices: 1, features: new Set() }],
   ["LangChain's empty text", ask({ text: {} }), { features: new Set() }],
   [

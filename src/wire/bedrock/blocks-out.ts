@@ -3,6 +3,7 @@
  * before anything else that the user says. System text in mid-conversation is the user's, marked as what it is. Images and
  * documents are bytes of a few kinds, which Converse fetches from nowhere.
  */
+import { ToolInputs } from "../body.ts"
 import { toolInput, type ToolNames } from "../shared/tools.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type JsonObject, notServed } from "../../language/json.ts"
@@ -70,6 +71,7 @@ class BlockWriter {
   readonly #names: ToolNames
   readonly #traits: ConverseTraits
   readonly #documents = new DocumentNames()
+  readonly #inputs = new ToolInputs()
 
   constructor(names: ToolNames, traits: ConverseTraits) {
     this.#names = names
@@ -120,7 +122,7 @@ class BlockWriter {
   }
 
   #call(part: ToolCallPart): JsonObject {
-    const input = toolInput(part)
+    const input = toolInput(part, this.#inputs)
     return { toolUse: { toolUseId: callId(part.id), name: this.#names.written(part.name), input } }
   }
 }

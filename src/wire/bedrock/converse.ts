@@ -214,7 +214,8 @@ function writeToolConfig(prompt: Prompt, client: Endpoint, names: ToolNames): Js
   const called = calledNames(prompt)
   if (choice?.kind === "none" && called.length > 0)
     return notServed("After tool calls, this model cannot be kept from calling tools; leave the tool choice out.")
-  const forgotten = called.filter((name) => !offered.some((tool) => tool.name === name))
+  const known = new Set(offered.map(({ name }) => name))
+  const forgotten = called.filter((name) => !known.has(name))
   const tools = [
     ...(choice?.kind === "none" ? [] : offered.map((tool) => toolSpec(tool, names))),
     ...forgotten.map((name) => specOf(names.written(name), undefined, { type: "object" })),

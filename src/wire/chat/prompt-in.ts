@@ -141,7 +141,7 @@ function readToolUse(body: JsonObject): ToolUse | Failure {
   if (choice instanceof Failure) return choice
   const { toolChoice, allowed } = choice
   return {
-    tools: allowed === undefined ? tools : tools.filter((tool) => "name" in tool && allowed.includes(tool.name)),
+    tools: allowed === undefined ? tools : tools.filter((tool) => "name" in tool && allowed.has(tool.name)),
     toolChoice,
     parallelTools: parallel ?? undefined,
   }
@@ -186,7 +186,7 @@ function readGrammar(format: Json | undefined): JsonObject | undefined {
 interface Choice {
   readonly toolChoice: ToolChoice | undefined
   /** Names of the only tools that may be called; undefined where all may. */
-  readonly allowed?: readonly string[]
+  readonly allowed?: ReadonlySet<string>
 }
 
 function readChoice(value: Json | undefined): Choice | Failure {
@@ -204,7 +204,7 @@ function readAllowed(value: JsonObject): Choice | Failure {
   const tools = readObjects(allowed?.tools, "tool_choice.allowed_tools.tools")
   if (tools instanceof Failure) return tools
   const kind = allowed?.mode === "required" ? "required" : "auto"
-  return { toolChoice: { kind }, allowed: tools.map(nameOf).filter((name) => name !== undefined) }
+  return { toolChoice: { kind }, allowed: new Set(tools.map(nameOf).filter((name) => name !== undefined)) }
 }
 
 function nameOf(choice: JsonObject): string | undefined {

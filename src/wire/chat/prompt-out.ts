@@ -142,8 +142,8 @@ const joined = (texts: readonly { readonly text: string }[]): string =>
     .join("\n\n")
 
 type Run =
-  | { readonly role: "user"; readonly parts: readonly UserPart[] }
-  | { readonly role: "assistant"; readonly parts: readonly AssistantPart[] }
+  | { readonly role: "user"; readonly parts: UserPart[] }
+  | { readonly role: "assistant"; readonly parts: AssistantPart[] }
 
 /** The turns without the system's; those that would say nothing part no neighbours. */
 function runsOf(prompt: Prompt): Run[] {
@@ -151,11 +151,11 @@ function runsOf(prompt: Prompt): Run[] {
   for (const turn of prompt.turns) {
     if (turn.role === "system" || !turn.parts.some(says)) continue
     const last = runs.at(-1)
-    if (turn.role === "user" && last?.role === "user")
-      runs[runs.length - 1] = { role: "user", parts: [...last.parts, ...turn.parts] }
+    if (turn.role === "user" && last?.role === "user") for (const part of turn.parts) last.parts.push(part)
     else if (turn.role === "assistant" && last?.role === "assistant")
-      runs[runs.length - 1] = { role: "assistant", parts: [...last.parts, ...turn.parts] }
-    else runs.push(turn)
+      for (const part of turn.parts) last.parts.push(part)
+    else if (turn.role === "user") runs.push({ role: "user", parts: [...turn.parts] })
+    else runs.push({ role: "assistant", parts: [...turn.parts] })
   }
   return runs
 }

@@ -21,7 +21,7 @@ import type {
 } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../body.ts"
+import { serviceTier, ToolInputs } from "../body.ts"
 import { encodeReasoning, modelTraits, type ModelTraits, thinks } from "./thinking.ts"
 import { encodeToolChoice, encodeTools, toolUseOf } from "./tools.ts"
 
@@ -132,8 +132,10 @@ function encodeTurns(
   names: ToolNames,
 ): JsonObject[] | Failure {
   const messages: Message[] = []
+  const inputs = new ToolInputs()
   for (const turn of withOwnIds(turns)) {
-    const { role, content } = encodeTurn(turn, names)
+    const role = turn.role === "assistant" ? "assistant" : "user"
+    const content = turn.role === "assistant" ? assistantBlocks(turn.parts, names, inputs) : spokenBlocks(turn)
     if (content instanceof Failure) return content
     const before = messages.at(-1)
     if (before?.role === role) before.content.push(...content)
@@ -144,10 +146,8 @@ function encodeTurns(
   return messages.map(({ role, content }) => ({ role, content: resultsFirst(content) }))
 }
 
-function encodeTurn(turn: Turn, names: ToolNames): { role: Message["role"]; content: JsonObject[] | Failure } {
-  if (turn.role === "assistant") return { role: "assistant", content: assistantBlocks(turn.parts, names) }
-  return { role: "user", content: turn.role === "user" ? userBlocks(turn.parts) : textBlocks(turn.parts.map(asNote)) }
-}
+const spokenBlocks = (turn: Exclude<Turn, { role: "assistant" }>): JsonObject[] | Failure =>
+  turn.role === "user" ? userBlocks(turn.parts) : textBlocks(turn.parts.map(asNote))
 
 /**
  * The backend refuses two calls of one id in all of a conversation. Models of other vendors may have begun their ids anew in each answer. A
@@ -281,11 +281,16 @@ function resultBlock({ callId, parts, isError, cache }: ToolResultPart): JsonObj
   ]
 }
 
-const assistantBlocks = (parts: readonly AssistantPart[], names: ToolNames): JsonObject[] =>
+const assistantBlocks = (parts: readonly AssistantPart[], names: ToolNames, inputs: ToolInputs): JsonObject[] =>
   parts.flatMap((part) => {
     if (part.type === "thinking") return thinkingBlocks(part)
     if (part.type === "tool-call")
-      return [{ type: "tool_use", id: writtenId(part.id), name: names.written(part.name), input: toolInput(part) }]
+      return {
+        type: "tool_use",
+        id: writtenId(part.id),
+        name: names.written(part.name),
+        input: toolInput(part, inputs),
+      }
     return textBlocks([{ ...part, type: "text" }])
   })
 

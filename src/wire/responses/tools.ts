@@ -17,6 +17,7 @@ import {
   notServed,
   present,
   readObjects,
+  readText,
   shown,
 } from "../../language/json.ts"
 import type { Tool, ToolChoice } from "../../language/prompt.ts"
@@ -67,15 +68,18 @@ const NAMED: readonly unknown[] = ["function", "custom"]
 function refuseChoice(choice: Json | undefined, tools: readonly JsonObject[]): Failure | undefined {
   if (!isObject(choice)) return undefined
   const chosen = choice["type"] === "allowed_tools" ? choice["tools"] : choice
+  const types = new Set(tools.map(kindOf))
   return firstFailure([chosen].flat().filter(isObject), (one) => {
     const { type } = one
-    if (!present(type) || NAMED.includes(type)) return undefined
-    if (tools.some((tool) => tool["type"] === type || (isWebSearch(tool) && isWebSearch(one)))) return undefined
+    if (!present(type) || NAMED.includes(type) || types.has(kindOf(one))) return undefined
     return notServed(`'tool_choice' names a tool of type ${shown(type)}, and there is none among 'tools'.`)
   })
 }
 
 const isWebSearch = (tool: JsonObject): boolean => beginsWith(tool["type"], "web_search")
+
+/** A search is of one kind, whatever the version of its type. */
+const kindOf = (tool: JsonObject): Json | undefined => (isWebSearch(tool) ? "web_search" : tool["type"])
 
 /** The tools of one list, and those within its namespaces. */
 function readTools(value: Json | undefined, field: string): JsonObject[] | Failure {
@@ -93,13 +97,18 @@ function readTools(value: Json | undefined, field: string): JsonObject[] | Failu
   return failure ?? [...tools, ...inner]
 }
 
+/** It becomes a part of the name of each of its tools, of which there may be thousands. */
+const LONGEST_NAMESPACE = 512
+
 function checkTool(tool: JsonObject, field: string): Failure | undefined {
   const wrongType = checkName(tool["type"], `${field}.type`)
   if (wrongType) return wrongType
   if (tool["type"] !== "function" && tool["type"] !== "custom" && tool["type"] !== "namespace") return undefined
   const wrongName = checkName(tool["name"], `${field}.name`)
   if (wrongName) return wrongName
-  const { parameters } = tool
+  const { name, parameters } = tool
+  if (tool["type"] === "namespace" && readText(name).length > LONGEST_NAMESPACE)
+    return misshapen(`'${field}.name' is ${shown(name)}; it must have at most ${LONGEST_NAMESPACE} characters.`)
   return tool["type"] === "function" && present(parameters) ? checkSchema(parameters, `${field}.parameters`) : undefined
 }
 

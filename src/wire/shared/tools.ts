@@ -8,6 +8,7 @@
 import type { ModelEvent, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { parseToolInput } from "../../language/exact-numbers.ts"
 import { type Json, type JsonObject, isObject, readText } from "../../language/json.ts"
+import { ToolInputs } from "../body.ts"
 import { JsonProgress } from "./json-gaps.ts"
 
 /** Lengths, in characters. */
@@ -111,18 +112,16 @@ export function freeText(written: string): string {
   }
 }
 
-/** Levels. Beyond some twenty thousand `JSON.stringify` takes a second for 60 KB, in which nobody else is served. */
-const DEEPEST_WRITTEN = 10_000
-
 /**
  * A call's input, where a format has it as an object. Arguments that are none, such as those that an answer limit cut
  * off, are kept as they are under `raw`: a conversation must not end for good because one call in it went wrong.
  */
-export function toolInput({ arguments: text, custom }: Pick<ToolCallPart, "arguments" | "custom">): JsonObject {
+export function toolInput(call: Pick<ToolCallPart, "arguments" | "custom">, inputs = new ToolInputs()): JsonObject {
+  const { arguments: text, custom } = call
   if (custom) return { input: text }
   if (text.trim() === "") return {}
   try {
-    const parsed = parseToolInput(text, DEEPEST_WRITTEN)
+    const parsed = inputs.take(text) ? parseToolInput(text) : undefined
     return isObject(parsed) ? parsed : { raw: text }
   } catch {
     return { raw: text }
