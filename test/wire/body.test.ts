@@ -115,8 +115,9 @@ describe("the count of values before parsing", () => {
   })
 })
 
+const roomIn = (text: string) => extentOf(bytes(text)).room * 8
+
 describe("the room of objects whose names are numbers", () => {
-  const roomIn = (text: string) => extentOf(bytes(text)).room * 8
   test("is that up to the largest number in each of them", () => {
     const numbered = Object.fromEntries(Array.from({ length: 1_000 }, (_, name) => [name, { 3: 0, 2: 0 }]))
     expect(roomIn(JSON.stringify(numbered))).toBe(999 + 1_000 * 3)
