@@ -92,6 +92,9 @@ test.each([
   ["identity", "en"],
   ["en;q=nonsense", "id"],
   [";;,,", "id"],
+  [`${"de;q=0,".repeat(99)}en`, "en"],
+  // No more are looked at.
+  [`${"de;q=0,".repeat(100)}en`, "id"],
 ] as const)("Accept-Language %j is %s", (header, language) => {
   expect(languageOf(undefined, header)).toBe(language)
 })

@@ -66,4 +66,7 @@ test("files come in the encoding that is asked for, and are the same in each", a
   expect(Bun.gunzipSync(gzipped)).toEqual(plain)
   expect(brotli.length).toBeLessThan(gzipped.length)
   expect((await encoded("br;q=0, gzip;q=0.5"))[0]).toBe("gzip")
+  expect((await encoded(`${"x,".repeat(99)}gzip`))[0]).toBe("gzip")
+  // No more are looked at.
+  expect((await encoded(`${"x,".repeat(100)}gzip`))[0]).toBeNull()
 })

@@ -97,8 +97,11 @@ export function encodedFor(asset: Asset, accepted: string): readonly [Encoding, 
   throw new Error("an asset without a body")
 }
 
+/** No browser names so many languages or encodings in a header, and no more are looked at. */
+export const MOST_NAMED = 100
+
 const accepts = (header: string, encoding: Encoding): boolean =>
-  header.split(",").some((part) => {
-    const [name, ...parameters] = part.split(";").map((word) => word.trim().toLowerCase())
+  header.split(",", MOST_NAMED).some((part) => {
+    const [name, ...parameters] = part.split(";", MOST_NAMED).map((word) => word.trim().toLowerCase())
     return name === encoding && !parameters.some((parameter) => /^q=0(?:\.0*)?$/.test(parameter))
   })

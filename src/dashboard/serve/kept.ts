@@ -6,7 +6,7 @@ import { brotliCompressSync, constants, gzipSync } from "node:zlib"
 import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { edge } from "../../http/edge.ts"
-import { type Asset, type Assets, assetsOf, bundlePage, encodedFor } from "./bundle.ts"
+import { type Asset, type Assets, assetsOf, bundlePage, encodedFor, MOST_NAMED } from "./bundle.ts"
 import { embedded } from "./embedded.ts"
 
 /** Nothing from elsewhere, nothing inline, nowhere framed. QR codes are drawn by the server, as data. */
@@ -70,9 +70,9 @@ export type Language = "id" | "en"
 export function languageOf(chosen: string | null | undefined, accepted: string): Language {
   if (chosen === "id" || chosen === "en") return chosen
   let best = { name: "id", weight: 0 }
-  for (const part of accepted.split(",")) {
-    const [name = "", ...parameters] = part.split(";").map((word) => word.trim().toLowerCase())
-    const weight = Number(/^q=([01](?:\.\d{0,3})?)$/.exec(parameters[0] ?? "q=1")?.[1] ?? 0)
+  for (const part of accepted.split(",", MOST_NAMED)) {
+    const [name = "", parameter = "q=1"] = part.split(";", 2).map((word) => word.trim().toLowerCase())
+    const weight = Number(/^q=([01](?:\.\d{0,3})?)$/.exec(parameter)?.[1] ?? 0)
     if (name !== "" && weight > best.weight) best = { name, weight }
   }
   return /^(?:\*|(?:id|in|ms|jv|su)\b)/.test(best.name) ? "id" : "en"
