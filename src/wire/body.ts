@@ -94,10 +94,10 @@ export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES, mos
       at = endOfString(bytes, at)
       if (at < 0) break
       if (at - start > LONGEST_INDEX || !mayBeginIndex(bytes[start + 1] ?? 0)) continue
-      roomAt ??= []
-      const known = roomAt[depth] ?? 0
       const needed = indexNamed(bytes, start, at) / PLACES_OF_VALUE
+      const known = roomAt?.[depth] ?? 0
       if (needed <= known) continue
+      roomAt ??= []
       roomAt[depth] = needed
       room += needed - known
       if (values + room > enough) break
