@@ -155,8 +155,12 @@ interface RawJson {
   rawJSON(text: string): JsonObject
 }
 
-/** Undefined where the text nests deeper than the stack; its numbers then stay as they were parsed. */
+/** Levels. With such numbers in it `JSON.stringify` compares each value with all that it stands in. */
+const DEEPEST_EXACT = 256
+
+/** Undefined where the text nests too deep; its numbers then stay as they were parsed. */
 function parseExact(text: string): Json | undefined {
+  if (nestsDeeper(text, DEEPEST_EXACT)) return undefined
   try {
     return JSON.parse(text, (_name, value: Json, ...[context]: { readonly source: string }[]) =>
       typeof value === "number" && isChanged(value) && context !== undefined

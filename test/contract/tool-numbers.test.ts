@@ -200,6 +200,12 @@ test("an input that nests deeper than can be written is none, and brackets in a 
   expect(parseToolInput(JSON.stringify(said))).toEqual(said)
 })
 
+test("a number is kept digit by digit in an input of up to 256 levels, for deeper ones would take long to write", () => {
+  const input = (depth: number) => `{"id":${"[".repeat(depth)}1234567890123456789${"]".repeat(depth)}}`
+  expect(JSON.stringify(parseToolInput(input(255)))).toBe(input(255))
+  expect(JSON.stringify(parseToolInput(input(256)))).toBe(JSON.stringify(JSON.parse(input(256))))
+})
+
 test("an input that nests so deep that it would take long to write is told as its text", () => {
   const told = (depth: number) => toolInput({ arguments: nested(depth), custom: false })
   expect(told(9_999)).toHaveProperty("id")

@@ -183,7 +183,7 @@ const byAddress = notServed(
   "Images and documents by address are not served for this model; send the data itself in base64.",
 )
 
-const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";")[0]?.trim() ?? ""
+const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";", 1)[0]?.trim() ?? ""
 
 /** The names of one request's documents. */
 class DocumentNames {

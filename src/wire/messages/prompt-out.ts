@@ -242,7 +242,7 @@ function imageSource(source: ImagePart["source"]): JsonObject {
   return { type: "base64", media_type: mediaType === "image/jpg" ? "image/jpeg" : mediaType, data: source.base64 }
 }
 
-const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";")[0]?.trim() ?? ""
+const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";", 1)[0]?.trim() ?? ""
 
 function documentBlock({ source, name, cache }: DocumentPart): JsonObject[] | Failure {
   const encoded = documentSource(source)

@@ -289,11 +289,12 @@ function documentPart({ source, name }: DocumentPart): JsonObject {
 
 const dataUrl = ({ mediaType, base64 }: DataSource): string => `data:${mediaType};base64,${base64}`
 
-/** Undefined where it is no such URL. Only the head is looked at: what follows may be megabytes. */
+/** Undefined where it is no such URL. Only the head is looked at: what follows may be megabytes, and so may the head. */
 export function readDataUrl(url: string): DataSource | undefined {
   const comma = url.indexOf(",")
   if (comma < 0 || !url.slice(0, 5).toLowerCase().startsWith("data:")) return undefined
-  const [mediaType = "", ...parameters] = url.slice(5, comma).split(";")
-  if (mediaType === "" || parameters.at(-1)?.toLowerCase() !== "base64") return undefined
-  return { kind: "data", mediaType, base64: url.slice(comma + 1) }
+  const head = url.slice(5, comma)
+  const end = head.indexOf(";")
+  if (end < 1 || head.slice(head.lastIndexOf(";") + 1).toLowerCase() !== "base64") return undefined
+  return { kind: "data", mediaType: head.slice(0, end), base64: url.slice(comma + 1) }
 }
