@@ -486,6 +486,29 @@ describe("the ledger", () => {
     expect(alone.at(-1)).toBe(0)
   })
 
+  test.each([
+    ["still knows within a second", 1_008, 7],
+    ["has forgotten after a second without a call of it", 1_009, 0],
+  ])("%s that others book an account too", async (_, quietMs, waitsMs) => {
+    const { clock, settle, committed, commits } = ledger()
+    settle("a@busy")
+    await committed({ locked: ["busy"] })
+    clock.advance(3)
+    await committed()
+    clock.advance(quietMs)
+    // The probe's.
+    await committed()
+    settle("b@other")
+    await committed()
+    settle("c@busy")
+    await committed()
+    const before = commits.length
+    settle("d@busy")
+    let waited = 0
+    for (; commits.length === before && waited < 100; waited++) clock.advance(1)
+    expect(waited).toBe(waitsMs)
+  })
+
   test("commits an account whose rows stay locked on its own, patiently, and everybody else without it", async () => {
     const { clock, open, settle, committed, meets, commits, batches, durable } = ledger()
     settle("first")

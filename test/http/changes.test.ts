@@ -383,6 +383,35 @@ describe("bounds", () => {
     expect((await store.find(next)).kind).toBe("finished")
   })
 
+  test("a change that nobody ends is its process's for a minute, and its key another's after a day", async () => {
+    const person = await world.signUp()
+    const store = idempotencyKeyStore(world.db)
+    const later = (seconds: number) => world.sql`
+      update idempotency_keys set claimed_until = claimed_until - make_interval(secs => ${seconds}),
+        expires_at = expires_at - make_interval(secs => ${seconds}) where account_id = ${person.id}`
+    const claim = (fingerprint = "f") => ({
+      scope: person.id,
+      accountId: person.id,
+      keyHash: Buffer.alloc(32, "a"),
+      fingerprint: Buffer.alloc(32, fingerprint),
+      claim: nanoid(),
+      processId: "proc_x",
+    })
+    await store.claim(claim())
+    await later(50)
+    expect((await store.claim(claim())).kind).toBe("in progress")
+    await later(10)
+    const next = claim()
+    expect((await store.claim(next)).kind).toBe("claimed")
+    await store.finish(next, "made")
+    // The day goes by from the first claim.
+    await later(86_330)
+    expect((await store.claim(claim())).kind).toBe("finished")
+    expect((await store.claim(claim("g"))).kind).toBe("mismatch")
+    await later(10)
+    expect((await store.claim(claim("g"))).kind).toBe("claimed")
+  })
+
   test("of answers a process keeps twenty of an account, for five minutes, none over 64 KiB", async () => {
     const person = await world.signUp()
     let time = 0
