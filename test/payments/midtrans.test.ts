@@ -1,5 +1,5 @@
 /** Midtrans as its documentation describes it, played by a server on loopback. */
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, beforeEach, describe, expect, spyOn, test } from "bun:test"
 import { midtransProvider } from "../../src/payments/midtrans.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"
 
@@ -89,10 +89,23 @@ describe("a charge", () => {
     expect(topUp.qr.payload).toBe(`00020101021226620014COM.GO-JEK.WWW-${topUp.id}`)
   })
 
-  test("over the limit of one QRIS payment is refused", async () => {
+  test("over the limit of one QRIS payment is refused, and at the limit is not", async () => {
     const { token } = await world.signUp()
     const { status, json } = await world.call("POST", "/top-ups", { token, body: { amount_rp: 10_000_001 } })
     expect([status, json.code]).toEqual([400, "request.invalid"])
+    expect((await world.call("POST", "/top-ups", { token, body: { amount_rp: 10_000_000 } })).status).toBe(201)
+  })
+
+  test("that hangs at Midtrans is a failure of the provider after ten seconds", async () => {
+    const limit = new AbortController()
+    using limits = spyOn(AbortSignal, "timeout").mockReturnValue(limit.signal)
+    const hangs = (_: string, { signal }: RequestInit) =>
+      new Promise<Response>((_, reject) => signal?.addEventListener("abort", () => reject(new Error("timeout"))))
+    const provider = midtransProvider({ serverKey: SERVER_KEY, baseUrl: "https://api.example", fetch: hangs })
+    const charged = provider.createCharge({ topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 })
+    limit.abort()
+    expect(await charged).toMatchObject({ code: "dependency.upstream_unavailable" })
+    expect(limits.mock.calls).toEqual([[10_000]])
   })
 
   test("that Midtrans refuses, or that nobody answers, is a failure of the provider", async () => {

@@ -101,6 +101,17 @@ test("an expired session is not listed", async () => {
   expect(await list(token)).toHaveLength(1)
 })
 
+test("a session is good for thirty days, that of a sign-up and that of a sign-in, and is no longer for being used", async () => {
+  const { email, id, token } = await world.signUp()
+  const tokens = [token, await signIn(email)]
+  const later = (time: string) => world.sql`
+    update sessions set expires_at = expires_at - ${time}::interval where account_id = ${id}`
+  await later("29 days 23:59")
+  expect(await Promise.all(tokens.map(works))).toEqual([true, true])
+  await later("1 minute")
+  expect(await Promise.all(tokens.map(works))).toEqual([false, false])
+})
+
 test("nothing here was answered by a bug", () => expect(world.bugs).toEqual([]))
 
 const whose = (request: Request) => {

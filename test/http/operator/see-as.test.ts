@@ -95,9 +95,13 @@ test("a role that is gone without a word shows nothing any more", async () => {
   expect((await ask("/account")).json).toMatchObject({ id: operator.accountId, seen: null })
 })
 
-test("it is over with its time, to the moment, and written down though nobody comes back", async () => {
+test("it is over after half an hour, to the moment, and written down though nobody comes back", async () => {
   await begun()
-  await gateway.sql`update seen_accounts set until = now() where account_id = ${customer.accountId}`
+  const later = (time: string) => gateway.sql`
+    update seen_accounts set until = until - ${time}::interval where account_id = ${customer.accountId}`
+  await later("00:29:30")
+  expect((await ask("/account")).json).toMatchObject({ id: customer.accountId })
+  await later("00:00:30")
   expect((await ask("/account")).json).toMatchObject({ id: operator.accountId, seen: null })
   while ((await log()).length < 2) await Bun.sleep(100)
   const [ended] = await log()
