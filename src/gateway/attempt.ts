@@ -264,13 +264,12 @@ async function textOf(call: AttemptedCall, response: Response, bounds: AnswerBou
 /** Vectors of a hundred texts take the thread for a tenth of a second, to parse and to write them. */
 const HEAVY_LENGTH = 262_144
 const TURN_MS = 200
-const MAX_WAIT_MS = 300_000
 
-/** An account that has used much of the thread lately waits before its answer is parsed, unless the call has to end. */
+/** An account that has used much of the thread lately waits before its answer is parsed, until the time for its first content is over. */
 async function waitForFairTurn({ ports, caller, timeouts }: AttemptedCall): Promise<void> {
   const { accountId } = caller.record
   const mayWait = () => timeouts.reason === undefined && usesMuchThreadTime(ports, accountId)
-  for (let waitedMs = 0; waitedMs < MAX_WAIT_MS && mayWait(); waitedMs += TURN_MS) await sleep(ports.clock, TURN_MS)
+  while (mayWait()) await sleep(ports.clock, TURN_MS)
 }
 
 function readReply(call: AttemptedCall, answer: BackendAnswer, bounds: AnswerBounds, text: string): End {

@@ -1,7 +1,9 @@
 import { describe, expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { attempt } from "../../src/gateway/attempt.ts"
 import { IdleTimer, type TimeoutLimits, type TimeoutReason, Timeouts } from "../../src/gateway/timeouts.ts"
 import { connectionFault } from "../../src/upstream/client.ts"
+import { flush } from "../kernel/world.ts"
 
 const limits: TimeoutLimits = { upstreamStartMs: 100_000, upstreamIdleMs: 10_000, upstreamAnswerMs: 1_000_000 }
 
@@ -162,5 +164,73 @@ describe("the heartbeats of a client", () => {
     clock.advance(60_000)
     expect(beats).toBe(1)
     expect(clock.runNext()).toBeFalse()
+  })
+})
+
+/** A backend's answer of so many characters to a call for vectors, whose account has taken so much of the thread lately. */
+async function vectors({ length, usedMs = 701 }: { length: number; usedMs?: number }) {
+  const { clock, timeouts, reasons } = started()
+  const use = { ms: usedMs }
+  const member = { id: "m", backend: { provider: { baseUrl: "http://backend", headers: {} }, apiKey: "" } }
+  const call = {
+    admission: { seat: { member, requestSent() {}, onContent() {}, onSuccess() {}, onFailure() {} } },
+    caller: { record: { accountId: "acc" } },
+    ports: {
+      clock,
+      fetch: async () => new Response(JSON.stringify({ data: "x".repeat(length - 11) })),
+      health: { watch: () => ({ content() {}, ended() {} }) },
+      threadTime: { by: () => use.ms, add() {} },
+    },
+    timeouts,
+    costs: { begin: () => ({ output: { whole() {} }, setCounts() {} }) },
+    clientHeaders: new Headers(),
+    plan: { requestBytes: 0 },
+    onContent: () => timeouts.onContent(),
+  }
+  const turn = {
+    request: { endpoint: "embeddings", prompts: 100, stream: false, choices: 1, body: {} },
+    offer: { model: { id: "m" } },
+    exchange: {
+      backend: "chat",
+      path: "/embeddings",
+      encodeRequest: () => ({}),
+      readReply: (body: object) => ({ body, tokens: undefined, searches: 0 }),
+    },
+    answerLimit: 0,
+  }
+  const answer: { kind?: string } = {}
+  void attempt(call as unknown as Parameters<typeof attempt>[0], turn as unknown as Parameters<typeof attempt>[1]).then(
+    ({ kind }) => (answer.kind = kind),
+  )
+  await flush()
+  await flush()
+  /** What has come of the call after so many milliseconds more. */
+  const after = async (ms: number) => {
+    for (let passed = 0; passed < ms; passed += 100) {
+      clock.advance(Math.min(100, ms - passed))
+      await flush()
+    }
+    return answer.kind
+  }
+  return { after, use, reasons }
+}
+
+describe("large vectors of an account that has used much of the thread", () => {
+  test("wait until it has not lately, looking five times a second", async () => {
+    const { after, use } = await vectors({ length: 262_145 })
+    expect(await after(999)).toBeUndefined()
+    use.ms = 700
+    expect([await after(0), await after(1)]).toEqual([undefined, "answered"])
+  })
+
+  test("wait for no one who has used little, and smaller ones not at all", async () => {
+    for (const given of [{ length: 262_145, usedMs: 700 }, { length: 262_144 }])
+      expect(await (await vectors(given)).after(0)).toBe("answered")
+  })
+
+  test("are answered when the time for the first content is over, for they have come", async () => {
+    const { after, reasons } = await vectors({ length: 262_145 })
+    expect([await after(99_800), reasons]).toEqual([undefined, []])
+    expect([await after(200), reasons]).toEqual(["answered", ["start"]])
   })
 })
