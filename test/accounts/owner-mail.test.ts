@@ -104,12 +104,26 @@ test("an address that is not proved is sent no alert", async () => {
   expect(await next()).toMatchObject({ email: "alerts@example.com" })
 })
 
-test("a link is over after its time", async () => {
-  const { token } = await world.signUp()
-  await send()
-  const link = linkOf(server.received[0], "prove-email")
-  await world.sql`update account_mails set expires_at = expires_at - interval '1440 minutes'`
-  expect((await post("/auth/email/prove", { token: link }, token)).status).toBe(400)
+test("a link is over after its time: of an address a day, of a password half an hour", async () => {
+  const after = (time: string) => world.sql`update account_mails set expires_at = expires_at - ${time}::interval`
+  const statuses = async (day: string, halfHour: string) => {
+    const fresh = await world.signUp()
+    await send()
+    const proof = linkOf(server.received.at(-1), "prove-email")
+    await after(day)
+    const proved = await post("/auth/email/prove", { token: proof }, fresh.token)
+    const { email, token } = await someone()
+    await post("/auth/email", { email: `${crypto.randomUUID()}@example.com`, password: PASSWORD }, token)
+    await send()
+    const change = linkOf(server.received.at(-1), "prove-email")
+    await after(day)
+    const changed = await post("/auth/email/prove", { token: change }, token)
+    const link = await forgotten(changed.status === 200 ? changed.json.email : email)
+    await after(halfHour)
+    return [proved, changed, await post("/auth/password/reset", { token: link, new: NEW })].map(({ status }) => status)
+  }
+  expect(await statuses("23:59:30", "00:29:30")).toEqual([200, 200, 204])
+  expect(await statuses("24:00:00", "00:30:00")).toEqual([400, 400, 400])
 })
 
 test("who asks again and again is sent five mails an hour, and told when there is another", async () => {
@@ -433,6 +447,18 @@ test("mails that wait behind a slow server are not taken for those of a process 
   await sendOwnerMails({ store: accountMailStore(world.db), mailer: slow, publicUrl: PUBLIC_URL, failed() {} })
   const all = [...sent, ...server.received.flatMap(({ to }) => to)]
   expect([all.length, new Set(all).size]).toEqual([4, 4])
+})
+
+test("a mail of a process that died is another's after five minutes", async () => {
+  await world.signUp()
+  const store = accountMailStore(world.db)
+  const later = (time: string) => world.sql`update account_mails set next_try_at = next_try_at - ${time}::interval`
+  const taken = [await store.take(), await store.take()]
+  await later("00:04:30")
+  taken.push(await store.take())
+  await later("00:00:30")
+  taken.push(await store.take())
+  expect(taken.map((mail) => mail?.kind)).toEqual(["prove", undefined, undefined, "prove"])
 })
 
 test("a server that is away is asked for one mail at a time, and one that refuses an address for all", async () => {
