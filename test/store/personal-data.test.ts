@@ -3,6 +3,7 @@ import { expect, test } from "bun:test"
 import { webhookStore } from "../../src/store/account-events.ts"
 import { accountStore } from "../../src/store/accounts.ts"
 import { credentialStore } from "../../src/store/credentials.ts"
+import type { Database } from "../../src/store/database.ts"
 import { passkeyStore } from "../../src/store/passkeys.ts"
 import { removeOverdue } from "../../src/store/retention.ts"
 import { secondFactorStore } from "../../src/store/second-factors.ts"
@@ -389,7 +390,23 @@ test("of several processes one does it in an hour", async () => {
   await using database = await openTestDatabase()
   const rounds = await Promise.all([1, 2, 3].map(() => removeOverdue(database.db, { erasedAfterDays: 30 })))
   expect(rounds.filter((removed) => removed !== undefined)).toHaveLength(1)
+  const later = (time: string) =>
+    database.sql`update allowances set ends_at = ends_at - ${time}::interval where name = 'retention'`
+  await later("00:59:30")
   expect(await removeOverdue(database.db, { erasedAfterDays: 30 })).toBeUndefined()
+  await later("00:00:30")
+  expect(await removeOverdue(database.db, { erasedAfterDays: 30 })).toEqual({})
+})
+
+test("a round removes fifty thousand rows of a kind at most, five hundred at a time", async () => {
+  const round = async (rows: number) => {
+    const database = { run: async () => Array.from({ length: rows }, () => ({})) } as unknown as Database
+    const removed = await removeOverdue(database, { erasedAfterDays: 30 })
+    return new Set(Object.values(removed ?? {}))
+  }
+  expect(await round(500)).toEqual(new Set([50_000]))
+  // There is no more.
+  expect(await round(499)).toEqual(new Set([499]))
 })
 
 test("what was done to an account is told for a year, and is forgotten with its owner", async () => {
