@@ -1,10 +1,13 @@
-/** A breaker's purse whose start failed is started again without being asked: what is leased is in nobody's hands until then. */
+/** Purses whose start failed, and keys whose start takes long: who asks for them meanwhile, and what becomes of them. */
 import { expect, test } from "bun:test"
 import type { AccountCommand } from "../../actors/account.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
+import { whole } from "../../actors/lease.ts"
 import { micro } from "../../actors/money/micro.ts"
+import { Failure } from "../../src/failure/failure.ts"
 import { AccountActors } from "../../src/gateway/leasing-actors.ts"
 import { START_AGAIN_MS, startBreaker, startingAgain } from "../../src/gateway/lease-driver.ts"
+import { startActors } from "../../src/gateway/start-actors.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { quiesce, world } from "../kernel/world.ts"
 
@@ -93,4 +96,28 @@ test("a purse whose lease was opened without an answer finds out about it once t
   clock.advance(START_AGAIN_MS)
   await quiesce(runtime)
   expect(starts).toBe(3)
+})
+
+test("ten thousand wait for a key that is being read, five seconds at most, and one more comes again in a second", async () => {
+  const runtime = world()
+  const never = new Promise<never>(() => {})
+  const actors = startActors({
+    runtime,
+    store: { loadKey: () => never, breakers: {} },
+    ledgerStore: { commit: () => never },
+    maxConcurrency: 1,
+    idleMs: 90_000,
+    share: () => whole,
+  } as unknown as Parameters<typeof startActors>[0])
+  const heard: unknown[] = []
+  const ask = async () => heard.push(await actors.keys.view("key"))
+  for (let n = 0; n < 10_001; n++) void ask()
+  await quiesce(runtime)
+  expect(heard).toEqual([new Failure("gateway.capacity", { retryAfterS: 1 })])
+  runtime.clock.advance(4_999)
+  await quiesce(runtime)
+  expect(heard).toHaveLength(1)
+  runtime.clock.advance(1)
+  await quiesce(runtime)
+  expect([heard.length, heard.at(-1)]).toEqual([10_001, new Failure("dependency.database_unavailable")])
 })
