@@ -286,10 +286,15 @@ test.each([
   calls.stop()
 })
 
-test("a call with a key is known by its size before its body is read, as long as its answer is kept", async () => {
-  const { calls, send } = callsOn({ takeCallKey: async () => true }, 16_000_000)
+test("a call with a key is known by its size before its body is read, as long as its answer is kept: ten minutes", async () => {
+  const clock = new VirtualClock()
+  const { calls, send } = callsOn({ takeCallKey: async () => true }, 16_000_000, clock)
   await send("one", heard)
   const isKnown = (key: string, bytes: number) =>
     calls.isKnown({ caller, endpoint: "chat", key, retries: undefined }, bytes)
   expect([isKnown("one", 2), isKnown("one", 3), isKnown("two", 2)]).toEqual([true, false, false])
+  clock.advance(599_999)
+  expect([isKnown("one", 2), calls.replayBytes > 0]).toEqual([true, true])
+  clock.advance(1)
+  expect([isKnown("one", 2), calls.replayBytes]).toEqual([false, 0])
 })
