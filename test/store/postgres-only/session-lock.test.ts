@@ -1,5 +1,5 @@
 /** A living process keeps its lock whatever happens to its connections, and one that has lost its place is told so. */
-import { afterEach, beforeEach, expect, test } from "bun:test"
+import { afterEach, beforeEach, expect, spyOn, test } from "bun:test"
 import { type RegisteredProcess, registerProcess } from "../../../src/store/processes.ts"
 import { processSigns } from "../../../src/store/session-lock.ts"
 import { Servers } from "../../../src/store/servers.ts"
@@ -69,14 +69,23 @@ test("a process whose connections are gone is dead", async () => {
   expect(losses).toBe(1)
 })
 
-test("a lock that was lost is taken again, and until then its owner judges nobody", async () => {
+test("a lock that was lost is taken again, and for five seconds its owner judges nobody: others may have lost theirs too", async () => {
   await target.sql`insert into processes (id) values ('prc_dead')`
   expect(await other.deadProcesses()).toEqual(["prc_dead"])
+  const before = performance.now()
   proxy.cut()
   await eventually(async () => (await other.deadProcesses()).length === 0)
   await eventually(async () => (await locks()) === 2)
   expect(await own.deadProcesses()).toEqual(["prc_dead"])
   expect(losses).toBe(1)
+  const now = performance.now.bind(performance)
+  const judgedAfter = async (ms: number) => {
+    using _ = spyOn(performance, "now").mockImplementation(() => now() + ms)
+    return await other.deadProcesses()
+  }
+  const after = now()
+  expect(await judgedAfter(before + 4_900 - after)).toEqual([])
+  expect(await judgedAfter(5_000)).toEqual(["prc_dead"])
 })
 
 test("a lock is not lost where somebody holds the table of processes for longer than a look may take", async () => {
