@@ -296,6 +296,20 @@ test("a link for a password dies with the old password, with the address and wit
   await diesWith(() => world.sql`update account_mails set expires_at = expires_at - interval '30 minutes'`)
 })
 
+test("what an owner is told is tried for a day", async () => {
+  for (const [late, mails] of [
+    ["23:59:30", 1],
+    ["24:00:00", 0],
+  ] as const) {
+    const { token } = await someone()
+    server.received.length = 0
+    expect((await post("/auth/password", { current: PASSWORD, new: NEW }, token)).status).toBe(204)
+    await world.sql`update account_mails set expires_at = expires_at - ${late}::interval`
+    await send()
+    expect([late, server.received.length]).toEqual([late, mails])
+  }
+})
+
 test("a change of password leaves the proof of the address, and what the owner is told, in the post", async () => {
   const { id, token } = await world.signUp()
   await world.sql`insert into account_mails (account_id, kind, email, expires_at)

@@ -3,7 +3,8 @@ import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { OutputMeter } from "../../src/gateway/call-costs.ts"
 import { BodyMemory } from "../../src/gateway/read-body.ts"
-import { answerBytesOf, Relay } from "../../src/gateway/relay.ts"
+import { answerBytesOf, readEvents, Relay } from "../../src/gateway/relay.ts"
+import { flush } from "../kernel/world.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
 import { RelayedStream } from "../../src/wire/backend-stream.ts"
 import { backendStream } from "../../src/wire/messages/events-in.ts"
@@ -363,4 +364,28 @@ describe("the room of an answer in one piece", () => {
   test("is none where its tokens are paid for", () => {
     expect([of({}, GIB), of({ ...echo(1_000), stream: true }, GIB)]).toEqual([0, 0])
   })
+})
+
+test("a backend that keeps a stream open after its last event is left after a second, and one that ends it keeps its connection", async () => {
+  const clock = new VirtualClock()
+  const bounds = { eventLength: 1_000, streamBytes: 1_000, replyBytes: 0, values: 1_000 }
+  const streams = await Promise.all(
+    [false, true].map(async (ends) => {
+      const heard = { left: false }
+      const backend = Promise.withResolvers<ReadableStreamDefaultController<Uint8Array>>()
+      const body = new ReadableStream<Uint8Array>({ start: backend.resolve, cancel: () => void (heard.left = true) })
+      const end = readEvents(body, bounds, clock, (events) => (events.next() === undefined ? undefined : "last"))
+      const sending = await backend.promise
+      sending.enqueue(new TextEncoder().encode("data: last\n\n"))
+      expect(await end).toBe("last")
+      if (ends) sending.close()
+      return heard
+    }),
+  )
+  clock.advance(999)
+  await flush()
+  expect(streams).toEqual([{ left: false }, { left: false }])
+  clock.advance(1)
+  await flush()
+  expect(streams).toEqual([{ left: true }, { left: false }])
 })

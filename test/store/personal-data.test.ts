@@ -398,12 +398,14 @@ test("of several processes one does it in an hour", async () => {
   expect(await removeOverdue(database.db, { erasedAfterDays: 30 })).toEqual({})
 })
 
+/** How many rows of each kind a round removes where each statement finds so many. */
+const round = async (rows: number) => {
+  const database = { run: async () => Array.from({ length: rows }, () => ({})) } as unknown as Database
+  const removed = await removeOverdue(database, { erasedAfterDays: 30 })
+  return new Set(Object.values(removed ?? {}))
+}
+
 test("a round removes fifty thousand rows of a kind at most, five hundred at a time", async () => {
-  const round = async (rows: number) => {
-    const database = { run: async () => Array.from({ length: rows }, () => ({})) } as unknown as Database
-    const removed = await removeOverdue(database, { erasedAfterDays: 30 })
-    return new Set(Object.values(removed ?? {}))
-  }
   expect(await round(500)).toEqual(new Set([50_000]))
   // There is no more.
   expect(await round(499)).toEqual(new Set([499]))
