@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test"
+import { LedgerActor } from "../../src/gateway/actors.ts"
 import { type Person, startTestGateway, type TestGateway } from "./harness.ts"
 
 let gateway: TestGateway
@@ -56,6 +57,20 @@ describe.each(["chat", "messages", "responses"] as const)("a call on %s", (forma
     const after = await gateway.balance(person)
     expect(before.balance_micro - after.balance_micro).toBe(10 * 1_000 + 3 * 5_000)
   })
+})
+
+test("while a commit has been tried for more than two seconds nothing is forwarded, and the gateway is not ready", async () => {
+  const model = await gateway.model({ format: "chat", script: "input=10&output=3" })
+  using view = spyOn(LedgerActor.prototype, "view")
+  const at = async (lagMs: number) => {
+    view.mockReturnValue({ backlog: 1, lagMs })
+    const before = gateway.simulator.calls.length
+    const { status } = await gateway.post(paths.chat, key, bodies.chat(model, false))
+    const ready = await fetch(new URL("/readyz", gateway.url))
+    return [status, gateway.simulator.calls.length - before, ready.status]
+  }
+  expect(await at(2_000)).toEqual([200, 1, 200])
+  expect(await at(2_001)).toEqual([503, 0, 503])
 })
 
 test.each([true, false])("a bug in what hears of a call's end holds up nobody's drain: stream %p", async (stream) => {
