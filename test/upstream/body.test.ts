@@ -2,7 +2,10 @@ import { afterAll, describe, expect, test } from "bun:test"
 import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
+import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { answerBounds, beginning, decompressed, readText } from "../../src/upstream/body.ts"
+import { send } from "../../src/upstream/client.ts"
+import { flush } from "../kernel/world.ts"
 
 const texts = new Map<string, () => Response>()
 const server = Bun.serve({
@@ -145,4 +148,40 @@ describe("the bounds of an answer", () => {
     expect(most.eventLength).toBe(256 * 1024 * 1024)
     expect(most.replyBytes).toBe(256 * 1024 * 1024)
   })
+})
+
+/** A backend's refusal, as it is told after so many milliseconds. */
+function refusal(response: Response) {
+  const clock = new VirtualClock()
+  const call = {
+    backend: { provider: { baseUrl: "http://backend", headers: {} }, apiKey: "" },
+    protocol: "chat",
+    path: "/chat/completions",
+    body: {},
+    clientHeaders: new Headers(),
+    signal: new AbortController().signal,
+  } as unknown as Parameters<typeof send>[0]
+  const told: unknown[] = []
+  void send(call, { clock, fetch: async () => response }).then((fault) => told.push(fault))
+  return async (ms: number) => {
+    await flush()
+    clock.advance(ms)
+    await flush()
+    return told
+  }
+}
+
+test("a refusal's body is waited for five seconds, and its status told then", async () => {
+  const begun = new ReadableStream({ start: (controller) => controller.enqueue(new TextEncoder().encode("{")) })
+  const after = refusal(new Response(begun, { status: 503 }))
+  expect(await after(4_999)).toEqual([])
+  expect(await after(1)).toMatchObject([{ status: 503 }])
+})
+
+test.each([
+  ["2", "after it", 2_000],
+  ["3", "by nobody but the client", undefined],
+] as const)("a 429 whose Retry-After is %s is tried again %s", async (seconds, _, retryAfterMs) => {
+  const told = await refusal(new Response("{}", { status: 429, headers: { "Retry-After": seconds } }))(0)
+  expect(told).toMatchObject([{ status: 429, retryAfterMs }])
 })
