@@ -15,14 +15,12 @@ export interface WorkersOptions {
   readonly workers: number
   /** How long a body may wait for its turn. */
   readonly waitMs: number
-  /** How long one command may take. */
-  readonly turnMs?: number
-  /** A worker without bodies is terminated after this time, which frees its memory. */
-  readonly idleMs?: number
   readonly clock?: Clock
 }
 
+/** How long one command may take. */
 const TURN_MS = 10_000
+/** A worker without bodies is terminated after this time, which frees its memory. */
 const IDLE_MS = 30_000
 const MOST_WAITING = 64
 
@@ -55,17 +53,14 @@ export class BodyWorkers implements BodyExecutor {
   constructor(options: WorkersOptions) {
     this.#options = options
     this.#clock = options.clock ?? systemClock
-    const { turnMs = TURN_MS, idleMs = IDLE_MS, workers, log } = options
+    const { workers, log } = options
     this.#used = new RecentUse(this.#clock)
     const next = (slot: WorkerSlot) => this.#runNext(slot)
     const used = (accountId: string, ms: number) => this.#used.add(accountId, ms)
     const lost = (ids: Iterable<number>) => {
       for (const id of ids) this.#slotOf.delete(id)
     }
-    this.#slots = Array.from(
-      { length: workers },
-      () => new WorkerSlot({ clock: this.#clock, log, turnMs, idleMs, next, used, lost }),
-    )
+    this.#slots = Array.from({ length: workers }, () => new WorkerSlot({ clock: this.#clock, log, next, used, lost }))
   }
 
   /** Bodies that wait to be read. */
@@ -137,8 +132,6 @@ export class BodyWorkers implements BodyExecutor {
 interface WorkerSlotOptions {
   readonly clock: Clock
   readonly log: Log
-  readonly turnMs: number
-  readonly idleMs: number
   /** The slot can run the next command. */
   readonly next: (slot: WorkerSlot) => void
   /** Reports the worker's time for an account. */
@@ -185,7 +178,7 @@ class WorkerSlot {
   free(id: number): void {
     if (!this.#bodyIds.delete(id)) return
     this.#worker?.postMessage({ type: "free", id }, [])
-    if (this.#bodyIds.size === 0) this.#idle = this.#options.clock.after(this.#options.idleMs, () => this.end("idle"))
+    if (this.#bodyIds.size === 0) this.#idle = this.#options.clock.after(IDLE_MS, () => this.end("idle"))
   }
 
   end(why: "idle" | "stopped" | "late" | "dead" | "no descriptors"): void {
@@ -213,7 +206,7 @@ class WorkerSlot {
     if (this.#worker === undefined && !hasRoomForThread()) return this.end("no descriptors")
     this.#worker ??= this.#start()
     this.#worker.postMessage(command, command.type === "read" ? [command.bytes.buffer] : [])
-    this.#deadline = this.#options.clock.after(this.#options.turnMs, () => this.end("late"))
+    this.#deadline = this.#options.clock.after(TURN_MS, () => this.end("late"))
   }
 
   #start(): Worker {

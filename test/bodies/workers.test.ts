@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, test } from "bun:test"
+import { afterAll, describe, expect, spyOn, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { LargeBodies, RecentUse } from "../../src/bodies/bodies.ts"
 import { BodyWorkers } from "../../src/bodies/workers.ts"
@@ -102,24 +102,39 @@ test("64 bodies may wait, and no more", async () => {
   expect(workers.waiting).toBe(0)
 })
 
-test("a body that waits for too long is given up, and a worker that takes too long is replaced", async () => {
+test("a body that waits for too long is given up, and a worker that takes ten seconds for one is replaced", async () => {
   const clock = new VirtualClock()
-  const hasty = new BodyWorkers({ log, workers: 1, waitMs: 10, turnMs: 20, clock })
+  const hasty = new BodyWorkers({ log, workers: 1, waitMs: 10, clock })
   const impatient = new LargeBodies(hasty)
   const ended = read("a", heavy, impatient)
   const waited = read("a", hello("Hello"), impatient)
   expect(hasty.waiting).toBe(1)
   clock.advance(10)
   expect(await waited).toMatchObject({ code: "gateway.capacity" })
+  clock.advance(9_989)
   expect(lines).toHaveLength(0)
-  clock.advance(10)
+  clock.advance(1)
   expect(await ended).toMatchObject({ code: "gateway.capacity" })
   expect(lines.at(-1)).toContain('"why":"late"')
+  expect(await read("a", hello("Hello"), impatient)).toHaveProperty("model", "m")
   hasty.stop()
-  const patient = new BodyWorkers({ log, workers: 1, waitMs: 1_000, turnMs: 5_000, idleMs: 50 })
-  const again = new LargeBodies(patient)
-  expect(await read("a", hello("Hello"), again)).toHaveProperty("model", "m")
-  patient.stop()
+})
+
+test("a worker is ended half a minute after its last body, unless another has come", async () => {
+  using ends = spyOn(Worker.prototype, "terminate")
+  const clock = new VirtualClock()
+  const idle = new BodyWorkers({ log, workers: 1, waitMs: 10, clock })
+  const from = new LargeBodies(idle)
+  must(await read("a", hello("Hello"), from))[Symbol.dispose]()
+  clock.advance(29_999)
+  const second = must(await read("a", hello("Hello"), from))
+  clock.advance(60_000)
+  second[Symbol.dispose]()
+  clock.advance(29_999)
+  expect(ends).toHaveBeenCalledTimes(0)
+  clock.advance(1)
+  expect(ends).toHaveBeenCalledTimes(1)
+  idle.stop()
 })
 
 test("what is no JSON, or no request, is refused with the model that it names", async () => {
