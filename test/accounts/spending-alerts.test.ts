@@ -107,8 +107,10 @@ test("only the last ten minutes count, of calls that ended in them", async () =>
   await spend(id, only, 90, { agoMs: 10 * MINUTE + 1_000 })
   await spend(id, only, 90)
   expect(await look()).toEqual([])
-  // Begun before, and ended now.
-  await spend(id, only, 11, { agoMs: 15 * MINUTE, durationMs: 14 * MINUTE })
+  // Begun before, and ended now; what was begun more than half an hour ago is not looked for.
+  await spend(id, only, 1_000, { agoMs: 30 * MINUTE + 1_000, durationMs: 30 * MINUTE })
+  expect(await look()).toEqual([])
+  await spend(id, only, 11, { agoMs: 29 * MINUTE, durationMs: 28 * MINUTE })
   expect(await look()).toEqual([id])
   expect(await alerts()).toMatchObject([{ spent_micro: 101 }])
 })
