@@ -70,6 +70,10 @@ function notification(orderId: string, fields: Record<string, string> = {}, key 
 }
 const notify = (body: unknown) => world.call("POST", "/webhooks/payments/midtrans", { body })
 
+/** Answers nothing until it is given up. */
+const hangs = (_: string, { signal }: RequestInit) =>
+  new Promise<Response>((_, reject) => signal?.addEventListener("abort", () => reject(new Error("timeout"))))
+
 describe("a charge", () => {
   test("asks for a QRIS code of the total that is payable for fifteen minutes", async () => {
     const { topUp } = await opened()
@@ -99,8 +103,6 @@ describe("a charge", () => {
   test("that hangs at Midtrans is a failure of the provider after ten seconds", async () => {
     const limit = new AbortController()
     using limits = spyOn(AbortSignal, "timeout").mockReturnValue(limit.signal)
-    const hangs = (_: string, { signal }: RequestInit) =>
-      new Promise<Response>((_, reject) => signal?.addEventListener("abort", () => reject(new Error("timeout"))))
     const provider = midtransProvider({ serverKey: SERVER_KEY, baseUrl: "https://api.example", fetch: hangs })
     const charged = provider.createCharge({ topUpId: "top_x", amountRp: 10_000n, validMinutes: 15 })
     limit.abort()
