@@ -85,7 +85,11 @@ describe("a model's fields", () => {
     const wrong = [
       { max_concurrency: 0 },
       { max_concurrency: 1.5 },
+      { max_concurrency: 2_147_483_648 },
       { display_name: "" },
+      { display_name: "   " },
+      { display_name: "x".repeat(101) },
+      { display_name: "A model", colour: "green" },
       { tier: "half of a pair: \ud83d" },
       { tier: "two\nlines" },
       { fallback: other },
@@ -100,6 +104,7 @@ describe("a model's fields", () => {
       { pass: ["x".repeat(65)] },
       { pass: ["provider"] },
       { pass: ["min_p", "Best_Of"] },
+      { pass: Array.from({ length: 51 }, (_, n) => `field_${n}`) },
     ]
     for (const change of wrong)
       expect([change, ...refused(await ask(`/operator/models/${model}`, change, "PATCH"))]).toEqual([
@@ -114,6 +119,17 @@ describe("a model's fields", () => {
         "request.invalid",
       ])
     expect(await logOf(model)).toEqual([])
+  })
+
+  test("take what is just as much as a model can be", async () => {
+    const model = await gateway.model({ format: "chat" })
+    const most = {
+      display_name: "x".repeat(100),
+      max_concurrency: 2_147_483_647,
+      pass: ["x".repeat(64), ...Array.from({ length: 49 }, (_, n) => `field_${n}`)],
+    }
+    expect((await ask(`/operator/models/${model}`, most, "PATCH")).status).toBe(200)
+    expect(await shown(model)).toMatchObject(most)
   })
 
   test("an id with a slash is found, an unknown one is not", async () => {
@@ -204,6 +220,8 @@ describe("a price", () => {
     [{ ...rates(1_000), effective_at: "2027-02-31T00:00:00Z" }],
     [{ ...rates(-1) }],
     [{ ...rates(1.5) }],
+    [{ ...rates(2 ** 53) }],
+    [{ ...rates(1_000), rounds: 1 }],
     [{ input_micro: 1_000 }],
     [{ ...rates(1_000), confirm_jump: "yes" }],
   ])("of %j is refused", async (body) => {
