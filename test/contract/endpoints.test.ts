@@ -118,15 +118,20 @@ describe(covers("endpoint.method", "header.request-id"), () => {
 })
 
 describe(covers("endpoint.images"), () => {
-  test.each(["/v1/images/generations", "/v1/audio/transcriptions", "/v1/nothing", "/usage/a/b", "/v1/messages/"])(
-    "%s is not there, whatever the method",
-    async (path) => {
-      for (const method of METHODS) {
-        const { status, code } = await ask(method, path)
-        expect({ method, status, code }).toEqual({ method, status: 404, code: "route.not_found" })
-      }
-    },
-  )
+  test.each([
+    "/v1/images/generations",
+    "/v1/audio/transcriptions",
+    "/v1/nothing",
+    "/usage/a/b",
+    "/v1/messages/",
+    "/v1/models/",
+    "/top-ups/top_1/receipt_pdf",
+  ])("%s is not there, whatever the method", async (path) => {
+    for (const method of METHODS) {
+      const { status, code } = await ask(method, path)
+      expect({ method, status, code }).toEqual({ method, status: 404, code: "route.not_found" })
+    }
+  })
 })
 
 describe(covers("endpoint.models"), () => {
@@ -337,6 +342,13 @@ describe("over a raw socket", () => {
     const answer = await raw(gateway.url, call, 1_000)
     expect(answer).toStartWith("HTTP/1.1 200")
     expect(answer).toMatch(/^X-Request-Id: req_/im)
+  })
+  test("without a Host nobody is on this machine, where a cookie needs no https", async () => {
+    const asked = (line: string, cookie: string) =>
+      raw(gateway.url, `GET /account ${line}\r\nCookie: ${cookie}=${person.token}\r\n\r\n`)
+    expect(await asked("HTTP/1.1\r\nHost: localhost", "session")).toStartWith("HTTP/1.1 200")
+    expect(await asked("HTTP/1.0", "session")).toStartWith("HTTP/1.1 401")
+    expect(await asked("HTTP/1.0", "__Host-session")).toStartWith("HTTP/1.1 200")
   })
   test("what is no HTTP gets no page, no stack, and at most a bare 400", async () => {
     for (const bytes of [
