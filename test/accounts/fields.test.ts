@@ -1,7 +1,15 @@
 /** What may be typed into an account's fields: each bound at what it still takes, and at what it does not. */
 import { Value } from "@sinclair/typebox/value"
 import { describe, expect, test } from "bun:test"
-import { AgreedVersion, BuyerAddress, BuyerName, Email, NewPassword, SomeEmail } from "../../src/accounts/fields.ts"
+import {
+  AgreedVersion,
+  BuyerAddress,
+  BuyerName,
+  Email,
+  newCodes,
+  NewPassword,
+  SomeEmail,
+} from "../../src/accounts/fields.ts"
 
 const signs = [...'()[],;:"\\<>@ \u0000\u202e\u2066\ud800']
 
@@ -59,4 +67,13 @@ describe.each([
   test("is refused beyond them", () => {
     expect(refused.filter((text) => Value.Check(schema, text))).toEqual([])
   })
+})
+
+test("recovery codes are ten, of 16 letters in fours, each of 32 that look like no other", () => {
+  for (let time = 0; time < 100; time++) {
+    const codes = newCodes()
+    expect(codes).toHaveLength(10)
+    for (const code of codes) expect(code).toMatch(/^[A-HJ-NP-Z2-9]{4}(?:-[A-HJ-NP-Z2-9]{4}){3}$/)
+  }
+  expect(new Set(Array.from({ length: 100 }, newCodes).flat().join("").replaceAll("-", "")).size).toBe(32)
 })

@@ -125,6 +125,7 @@ describe(covers("endpoint.images"), () => {
     "/usage/a/b",
     "/v1/messages/",
     "/v1/models/",
+    "/nothing/keys/key_1/revoke",
     "/top-ups/top_1/receipt_pdf",
   ])("%s is not there, whatever the method", async (path) => {
     for (const method of METHODS) {
