@@ -3,9 +3,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from "bun:tes
 import { inflateSync } from "node:zlib"
 import { PDFDocument, PDFRawStream } from "@cantoo/pdf-lib"
 import { Elysia } from "elysia"
-import { type DocumentContent, vatOf, wholeRupiah } from "../../../src/http/dashboard/document-content.ts"
+import { type DocumentContent, statementOf, vatOf, wholeRupiah } from "../../../src/http/dashboard/document-content.ts"
 import { documentsController, type DocumentsDeps } from "../../../src/http/dashboard/documents.ts"
-import { MAX_ROWS } from "../../../src/http/dashboard/statement.ts"
+import { MAX_ROWS, type StatementEntry } from "../../../src/http/dashboard/statement.ts"
 import { edge, edgeHandler, newRequestId } from "../../../src/http/edge.ts"
 import { createLog } from "../../../src/log.ts"
 import { measurePdf } from "../../../src/pdf/measure.ts"
@@ -460,4 +460,49 @@ test.each([
 test("half a rupiah is rounded up, below zero too", () => {
   const halves = [500_000n, 499_999n, -500_000n, -500_001n, -1_500_000n, 0n]
   expect(halves.map(wholeRupiah)).toEqual([1, 0, 0, -1, -1, 0])
+})
+
+/** A month that begins with Rp 100, of such rows from the oldest. */
+function monthOf(rows: readonly Partial<StatementEntry>[]) {
+  const none = { at: null, claim_micro: 0, calls: null, key_id: null, top_up_id: null, note: null }
+  let balance = 100 * RP
+  const entries = rows.map((row) => {
+    balance += row.amount_micro ?? 0
+    return { ...none, ...row, balance_micro: balance }
+  })
+  const month = {
+    month: "2026-10",
+    opening_micro: 100 * RP,
+    claim_micro: 0,
+    by_key: true,
+    entries: entries.toReversed(),
+  }
+  return statementOf(month as unknown as Parameters<typeof statementOf>[0], new Map([["key_a", "One"]]))
+}
+const calls = (key_id: string, count: number) =>
+  ({ day: "2026-10-05", kind: "calls", amount_micro: -400_000, calls: count, key_id }) as const
+
+test("a statement of more rows than are listed has one for each day and kind, which add up", () => {
+  const paidIn = { day: "2026-10-05", kind: "top_up", amount_micro: 1_500_000, top_up_id: "top_1" } as const
+  const taken = { day: "2026-10-06", kind: "adjustment", amount_micro: -RP, note: "a note" } as const
+  const half = (row: Partial<StatementEntry>) => Array.from({ length: MAX_ROWS / 2 }, () => row)
+  const row = { key: null, note: null, top_up_id: null }
+  expect(monthOf([calls("key_a", 3), ...half(paidIn), calls("key_b", 4), ...half(taken)])).toMatchObject({
+    ...{ opening_rp: 100, in_rp: 1_500, out_rp: 1_001, closing_rp: 599, by_key: false },
+    entries: [
+      { ...row, day: "2026-10-05", kind: "calls", amount_rp: -1, balance_rp: 99, calls: 7 },
+      { ...row, day: "2026-10-05", kind: "top_up", amount_rp: 1_500, balance_rp: 1_599, calls: null },
+      { ...row, day: "2026-10-06", kind: "adjustment", amount_rp: -1_000, balance_rp: 599, calls: null },
+    ],
+  })
+})
+
+test("a statement of fewer rows has each, with its key's name where it has one", () => {
+  expect(monthOf([calls("key_a", 3), calls("key_b", 4)])).toMatchObject({
+    ...{ in_rp: 0, out_rp: 1, closing_rp: 99, by_key: true },
+    entries: [
+      { key: "One", calls: 3, amount_rp: 0, balance_rp: 100 },
+      { key: "key_b", calls: 4, amount_rp: -1, balance_rp: 99 },
+    ],
+  })
 })
