@@ -241,6 +241,15 @@ test.each([
   for (const notation of ["en", "id"] as const) expect(csvLine([text], notation)).toBe(`${cell}\r\n`)
 })
 
+test("each sign that splits a row is quoted, and a formula behind it is text, whatever sign it begins with", () => {
+  for (const sign of [...",;\t\r\n"]) {
+    expect(csvLine([`x${sign}y`])).toBe(`"x${sign}y"\r\n`)
+    for (const formula of [..."=+-@＝＋－＠"])
+      expect(csvLine([`x${sign}${formula}A1`])).toBe(`"x${sign}'${formula}A1"\r\n`)
+  }
+  expect(csvLine([`an "A"`])).toBe(`"an ""A"""\r\n`)
+})
+
 test("a file for a spreadsheet with Indonesian settings has its separator and its decimal sign", () => {
   const cells = [
     "1.5",
