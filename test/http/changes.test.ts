@@ -430,7 +430,10 @@ describe("bounds", () => {
     expect(codeOf(await once("k1"))).toBe("idempotency.finished")
     expect(codeOf(await once("large", { id: "y", text: "x".repeat(64 * 1024) }))).toBe("done")
     expect(codeOf(await once("large"))).toBe("idempotency.finished")
-    expect(carriedOut).toBe(22)
+    // A file is read by whoever asked for it.
+    expect(codeOf(await once("file", new Response("x")))).toBe("done")
+    expect(codeOf(await once("file"))).toBe("idempotency.finished")
+    expect(carriedOut).toBe(23)
   })
 
   test("answers of all accounts together have so much memory, and the oldest go for the newest", async () => {

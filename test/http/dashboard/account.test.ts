@@ -66,6 +66,8 @@ describe("the settings", () => {
     const { token } = await world.signUp()
     expect((await patch(token, settings)).json).toMatchObject(settings)
     expect((await patch(token, { language: "id" })).json).toMatchObject({ ...settings, language: "id" })
+    for (const low_balance_threshold_micro of [0, Number.MAX_SAFE_INTEGER])
+      expect((await patch(token, { low_balance_threshold_micro })).json).toMatchObject({ low_balance_threshold_micro })
     const none = { low_balance_email: null, low_balance_threshold_micro: null }
     const { status, json } = await patch(token, { ...none, language: null, time_zone: null })
     expect(status).toBe(200)
@@ -92,6 +94,7 @@ describe("the settings", () => {
   })
 
   const refused: [string, unknown][] = [
+    ["lang", "en"],
     ["language", "de"],
     ["language", 1],
     ["low_balance_email", "nobody"],

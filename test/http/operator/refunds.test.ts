@@ -81,6 +81,38 @@ test("a repeat under a key answers the same refund, and one that is to be paid o
   expect((await caller(gateway, person)("/account")).json.balance_micro).toBe(40_000 * RP)
 })
 
+test("what no refund can be is refused, and leaves the money where it is", async () => {
+  const person = await gateway.person(0)
+  const topUp = await topUpOf(person)
+  const wrong = [
+    { amount_micro: 0 },
+    { amount_micro: -RP },
+    { amount_micro: 0.5 },
+    { amount_micro: String(RP) },
+    { amount_micro: 2 ** 53 },
+    { amount_micro: RP, payout: "bank" },
+    { amount_micro: RP, amount_rp: 1 },
+    { amount_micro: RP, reason: " " },
+    { amount_micro: RP, reason: "r".repeat(501) },
+    { amount_micro: RP, idempotency_key: "" },
+    { amount_micro: RP, idempotency_key: "a b" },
+    { amount_micro: RP, idempotency_key: "k".repeat(101) },
+    { amount_micro: RP, top_up_id: 7 },
+  ]
+  for (const body of wrong) {
+    const { status, json } = await refund(person, { top_up_id: topUp.id, ...body })
+    expect([body, status, json.code]).toEqual([body, 400, "request.invalid"])
+  }
+  expect((await caller(gateway, person)("/account")).json.balance_micro).toBe(50_000 * RP)
+  const most = { reason: "r".repeat(500), idempotency_key: "Ref_1.:-".padEnd(100, "k") }
+  const { status, json } = await refund(person, { top_up_id: topUp.id, amount_micro: RP, ...most })
+  expect([status, json.reason]).toEqual([201, most.reason])
+  const paidOut = (reference: string) => ask(`/operator/refunds/${json.id}/paid-out`, { reference, reason: "sent" })
+  for (const reference of ["", "two\nlines", "r".repeat(201)])
+    expect([reference, (await paidOut(reference)).status]).toEqual([reference, 400])
+  expect((await paidOut("r".repeat(200))).json).toMatchObject({ status: "paid_out", reference: "r".repeat(200) })
+})
+
 test("refunds that wait are all listed, a page at a time: the one that has waited longest too", async () => {
   const person = await gateway.person(0)
   const topUp = await topUpOf(person)
