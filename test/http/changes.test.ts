@@ -327,6 +327,30 @@ test("while a change is under way, its key with another body is a mismatch", asy
   expect((await Promise.all(sent)).map(codeOf)).toEqual(["done", "idempotency.mismatch", "done"])
 })
 
+test("a key is bound to the method, the path, the query and the body, also where nobody knows what became of the change", async () => {
+  const person = await world.signUp()
+  const changes = new Changes({ store: idempotencyKeyStore(world.db), processId: "proc_v", failed() {} })
+  const sent = { method: "POST", path: "/keys?dry_run=true", body: "one" }
+  const send = async (key: string, more: Partial<typeof sent>, outcome: Outcome | Failure) => {
+    const { method, path, body } = { ...sent, ...more }
+    const asked = new Request(`http://loket${path}`, { method, headers: { "idempotency-key": key } })
+    return codeOf(
+      await changes.once({ accountId: person.id, request: asked, body: Buffer.from(body) }, async () => outcome),
+    )
+  }
+  const done = { answer: { id: "x" }, status: 201 }
+  const away = new Failure("dependency.database_unavailable")
+  expect([await send("done", {}, done), await send("away", {}, away)]).toEqual(["done", away.code])
+  for (const more of [{ method: "PUT" }, { path: "/keys" }, { path: "/key?dry_run=true" }, { body: "two" }])
+    for (const key of ["done", "away"])
+      expect([more, await send(key, more, done)]).toEqual([more, "idempotency.mismatch"])
+  expect(await send("away", {}, done)).toBe("done")
+  // Nor can the body be guessed from a row: the fingerprint is of the key too.
+  const rows = await world.sql<{ fingerprint: Uint8Array }[]>`
+    select fingerprint from idempotency_keys where account_id = ${person.id}`
+  expect(new Set(rows.map(({ fingerprint }) => Buffer.from(fingerprint).toString("hex"))).size).toBe(2)
+})
+
 const writeRows = (person: Person, count: number, expiresInS: number) => world.sql`
   insert into idempotency_keys (scope, key_hash, account_id, fingerprint, claim, process_id, claimed_until, expires_at)
   select ${person.id}, sha256(n::text::bytea), ${person.id}, sha256('f'), 'claim', 'proc_x', now(),
