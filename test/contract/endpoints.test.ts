@@ -114,6 +114,8 @@ describe(covers("endpoint.method", "header.request-id"), () => {
     const head = await fetch(`${gateway.url}/models`, { method: "HEAD" })
     expect(head.status).toBe(200)
     expect(await head.text()).toBe("")
+    const { length } = await (await fetch(`${gateway.url}/models`)).bytes()
+    expect(head.headers.get("content-length")).toBe(String(length))
   })
 })
 

@@ -77,6 +77,12 @@ describe("a pre-flight", () => {
   test("without what makes it one is a wrong method, and what it asks for is never more than names", async () => {
     const bare = await fetch(gateway.url + CHAT, { method: "OPTIONS", headers: { Origin: PAGE } })
     await expectFailure(bare, 405, "request.method_not_allowed")
+    const put = { Origin: PAGE, "Access-Control-Request-Method": "POST" }
+    await expectFailure(
+      await fetch(gateway.url + CHAT, { method: "PUT", headers: put }),
+      405,
+      "request.method_not_allowed",
+    )
     const answered = async (names: string) => {
       const response = await preflight(PAGE, CHAT, { "Access-Control-Request-Headers": names })
       return [response.status, response.headers.get("access-control-allow-headers")]
