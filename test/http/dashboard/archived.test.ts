@@ -41,6 +41,9 @@ test("an archived call is told as before, with its receipt, markers and key; wit
     "The call's record is archived, and the archive cannot be read at the moment.",
   ])
   expect(gone.text).not.toContain(archives)
+  // The log says which file it was.
+  const said = { request_id: gone.headers.get("x-request-id"), error: expect.stringContaining(`${month!.name}.csv.gz`) }
+  expect(world.bugs).toEqual([["archive not read", said]])
   renameSync(`${file}.away`, file)
   expect((await ask()).json).toEqual(before.json)
   rmSync(archives, { recursive: true })
