@@ -124,6 +124,15 @@ test.each(["from=yesterday", "to=2026-02-31", "from=2026-01-01&to=2026-06-01"])(
   },
 )
 
+test("an overview is of 92 days at most, by the operator's calendar, also where summer time ends in them", async () => {
+  const abroad = await makeOperator(gateway)
+  const look = caller(gateway, abroad)
+  expect((await look("/account", { time_zone: "America/New_York" }, "PATCH")).status).toBe(200)
+  const answers = async (query: string) => (await look(`/operator/overview?${query}`)).status
+  expect(await answers("from=2026-08-15&to=2026-11-14")).toBe(200)
+  expect(await answers("from=2026-08-14&to=2026-11-14")).toBe(400)
+})
+
 test("flagged records are listed page by page with what they are, and sums say how many", async () => {
   const person = await gateway.person(20_000)
   const { id: keyId } = await gateway.key(person)
