@@ -11,7 +11,8 @@ import {
   SomeEmail,
 } from "../../src/accounts/fields.ts"
 
-const signs = [...'()[],;:"\\<>@ \u0000\u202e\u2066\ud800']
+const nowhere = ["\u0000", "\u202e", "\u2066", "\ud800"]
+const signs = ["(", ")", "[", "]", ",", ";", ":", '"', "\\", "<", ">", "@", " ", ...nowhere]
 
 describe.each([
   [
@@ -21,8 +22,11 @@ describe.each([
     [
       `${"a".repeat(65)}@example.com`,
       `a@${"b".repeat(249)}.com`,
-      ...["@example.com", "a@.com", "a@example.", "a@example..com"],
-      ...[..." @<>\u0000\u202e\u2066\ud800"].map((sign) => `a${sign}b@example.com`),
+      "@example.com",
+      "a@.com",
+      "a@example.",
+      "a@example..com",
+      ...[" ", "@", "<", ">", ...nowhere].map((sign) => `a${sign}b@example.com`),
       ...signs.flatMap((sign) => [`a@exam${sign}ple.com`, `a@example.c${sign}m`]),
     ],
   ],
@@ -37,27 +41,13 @@ describe.each([
     "a buyer's name",
     BuyerName,
     ["N", "7", "!", "+", "n".repeat(200)],
-    [
-      "",
-      " ",
-      "\u200b",
-      "n".repeat(201),
-      "two\nlines",
-      ..."\u2028\u202e\u2066\ud800".split("").map((sign) => `a${sign}b`),
-    ],
+    ["", " ", "\u200b", "n".repeat(201), "two\nlines", ...["\u2028", ...nowhere].map((sign) => `a${sign}b`)],
   ],
   [
     "a buyer's address",
     BuyerAddress,
     ["N", "7", "!", "+", "a".repeat(500), "a\n".repeat(6)],
-    [
-      "",
-      " \n ",
-      "a".repeat(501),
-      "a\n".repeat(7),
-      "a\n\nb",
-      ..."\u0000\u2028\u202e\u2066\ud800".split("").map((sign) => `a${sign}b`),
-    ],
+    ["", " \n ", "a".repeat(501), "a\n".repeat(7), "a\n\nb", ...["\u2028", ...nowhere].map((sign) => `a${sign}b`)],
   ],
   ["a version of the texts", AgreedVersion, ["", "a".repeat(64)], ["a".repeat(65)]],
 ])("%s", (_, schema, taken, refused) => {

@@ -26,6 +26,8 @@ const post = (lines: string, body: string | Uint8Array): Uint8Array =>
     Buffer.from(`POST /v1/chat/completions HTTP/1.1\r\nHost: gw\r\nx-api-key: ${key}\r\n${lines}\r\n\r\n`),
     Buffer.from(body),
   ])
+const byCookie = (line: string, cookie: string) =>
+  raw(gateway.url, `GET /account ${line}\r\nCookie: ${cookie}=${person.token}\r\n\r\n`)
 /** One model as both SDK families read it. */
 const item = (model: string) => ({
   id: model,
@@ -347,11 +349,9 @@ describe("over a raw socket", () => {
     expect(answer).toMatch(/^X-Request-Id: req_/im)
   })
   test("without a Host nobody is on this machine, where a cookie needs no https", async () => {
-    const asked = (line: string, cookie: string) =>
-      raw(gateway.url, `GET /account ${line}\r\nCookie: ${cookie}=${person.token}\r\n\r\n`)
-    expect(await asked("HTTP/1.1\r\nHost: localhost", "session")).toStartWith("HTTP/1.1 200")
-    expect(await asked("HTTP/1.0", "session")).toStartWith("HTTP/1.1 401")
-    expect(await asked("HTTP/1.0", "__Host-session")).toStartWith("HTTP/1.1 200")
+    expect(await byCookie("HTTP/1.1\r\nHost: localhost", "session")).toStartWith("HTTP/1.1 200")
+    expect(await byCookie("HTTP/1.0", "session")).toStartWith("HTTP/1.1 401")
+    expect(await byCookie("HTTP/1.0", "__Host-session")).toStartWith("HTTP/1.1 200")
   })
   test("what is no HTTP gets no page, no stack, and at most a bare 400", async () => {
     for (const bytes of [

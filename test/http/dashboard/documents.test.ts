@@ -481,14 +481,19 @@ function monthOf(rows: readonly Partial<StatementEntry>[]) {
 }
 const calls = (key_id: string, count: number) =>
   ({ day: "2026-10-05", kind: "calls", amount_micro: -400_000, calls: count, key_id }) as const
+/** As many as half of the most rows. */
+const half = (row: Partial<StatementEntry>) => Array.from({ length: MAX_ROWS / 2 }, () => row)
 
 test("a statement of more rows than are listed has one for each day and kind, which add up", () => {
   const paidIn = { day: "2026-10-05", kind: "top_up", amount_micro: 1_500_000, top_up_id: "top_1" } as const
   const taken = { day: "2026-10-06", kind: "adjustment", amount_micro: -RP, note: "a note" } as const
-  const half = (row: Partial<StatementEntry>) => Array.from({ length: MAX_ROWS / 2 }, () => row)
   const row = { key: null, note: null, top_up_id: null }
   expect(monthOf([calls("key_a", 3), ...half(paidIn), calls("key_b", 4), ...half(taken)])).toMatchObject({
-    ...{ opening_rp: 100, in_rp: 1_500, out_rp: 1_001, closing_rp: 599, by_key: false },
+    opening_rp: 100,
+    in_rp: 1_500,
+    out_rp: 1_001,
+    closing_rp: 599,
+    by_key: false,
     entries: [
       { ...row, day: "2026-10-05", kind: "calls", amount_rp: -1, balance_rp: 99, calls: 7 },
       { ...row, day: "2026-10-05", kind: "top_up", amount_rp: 1_500, balance_rp: 1_599, calls: null },
@@ -499,7 +504,10 @@ test("a statement of more rows than are listed has one for each day and kind, wh
 
 test("a statement of fewer rows has each, with its key's name where it has one", () => {
   expect(monthOf([calls("key_a", 3), calls("key_b", 4)])).toMatchObject({
-    ...{ in_rp: 0, out_rp: 1, closing_rp: 99, by_key: true },
+    in_rp: 0,
+    out_rp: 1,
+    closing_rp: 99,
+    by_key: true,
     entries: [
       { key: "One", calls: 3, amount_rp: 0, balance_rp: 100 },
       { key: "key_b", calls: 4, amount_rp: -1, balance_rp: 99 },

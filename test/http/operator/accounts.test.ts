@@ -50,6 +50,17 @@ describe("the search", () => {
       const { json } = await ask(`/operator/accounts?query=${encodeURIComponent(query)}`)
       expect([query, json.data]).toEqual([query, []])
     }
+    for (const [query, status] of [
+      ["\u0000", 400],
+      ["a\u0000", 400],
+      ["\u0000a", 400],
+      ["a".repeat(255), 400],
+      ["a".repeat(254), 200],
+    ] as const)
+      expect([query, (await ask(`/operator/accounts?query=${encodeURIComponent(query)}`)).status]).toEqual([
+        query,
+        status,
+      ])
   })
 
   test("finds whose a call, a refused call, a top-up and a payment are, by the whole id", async () => {

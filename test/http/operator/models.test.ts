@@ -200,6 +200,7 @@ describe("a price", () => {
     expect(await sold(model)).toMatchObject({ input_micro: 1_000, next_price: { ...rates(1_100), effective_at } })
     const [current] = (await shown(model)).prices
     expect(refused(await ask(`${path}/${current.id}`, {}, "DELETE"))).toEqual([400, "request.invalid"])
+    expect(refused(await ask(`${path}/${current.id}?dry_run=true`, {}, "DELETE"))).toEqual([400, "request.invalid"])
     for (const id of ["0", "999999999", "x", "99999999999999999999"])
       expect(refused(await ask(`${path}/${id}`, {}, "DELETE"))).toEqual([404, "resource.not_found"])
     expect((await ask(`${path}/${json.after.id}?dry_run=true`, {}, "DELETE")).json).toMatchObject({ dry_run: true })
@@ -228,6 +229,13 @@ describe("a price", () => {
     const model = await gateway.model({ format: "chat" })
     expect(refused(await ask(`/operator/models/${model}/prices`, body))).toEqual([400, "request.invalid"])
     expect((await shown(model)).prices).toHaveLength(1)
+  })
+
+  test("of a moment ago begins when every process knows it", async () => {
+    const model = await gateway.model({ format: "chat" })
+    const [now, effective_at] = [Date.now(), new Date(Date.now() - 30_000).toISOString()]
+    const { status, json } = await ask(`/operator/models/${model}/prices`, { ...rates(1_100), effective_at })
+    expect([status, Date.parse(json.after.effective_at) >= now + 3_000]).toEqual([201, true])
   })
 
   test("of the very time of another is refused", async () => {
