@@ -8,6 +8,7 @@ import { type AnnouncementStore, announcementStore } from "../../src/store/annou
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { outbox } from "../../src/store/outbox.ts"
 import { removeOverdue } from "../../src/store/retention.ts"
+import { isAhead } from "../../src/store/sql.ts"
 import { openWorld, type World } from "../http/dashboard/world.ts"
 import { MailServer } from "./mail-server.ts"
 
@@ -461,9 +462,12 @@ test("ten thousand accounts are told a batch at a time, and the mails leave with
   expect(batches).toBeLessThan(ACCOUNTS / 200 + 10)
   const rows = outbox(world.db, true)
   for (let n = 0; n < 20; n++) expect(await rows.takeMail()).toMatchObject({ kind: "price.announced" })
-  // As `takeMail` finds the next one.
+  // As `takeMail` finds the next one, once the database knows that there are many: it may have counted them while there were none.
+  await world.sql`analyze outbox`
+  const isAheadOfClock = isAhead(world.sql, world.sql`greatest(o.created_at, o.tried_at)`)
   const plan = await world.sql<{ "QUERY PLAN": string }[]>`
-    explain select id from outbox o where channel = 'mail' and due_at <= now() and expires_at > now()
+    explain select id from outbox o where channel = 'mail' and due_at is not null
+      and (due_at <= now() or due_at > now() + interval '27 hours' or ${isAheadOfClock}) and expires_at > now()
     order by expires_at, id limit 1 for update skip locked`
   const steps = plan.map((row) => row["QUERY PLAN"]).join("\n")
   expect(steps).toContain("Index Scan using outbox_mails")
