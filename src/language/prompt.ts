@@ -73,6 +73,9 @@ export function fileName(name: string | undefined, mediaType: string): string {
   return `${name || "document"}.${kind === "plain" ? "txt" : kind}`
 }
 
+/** Without parameters, in lower case. */
+export const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";", 1)[0]?.trim() ?? ""
+
 export interface DataSource {
   readonly kind: "data"
   /** "image/png", "application/pdf". */

@@ -119,7 +119,7 @@ export function extentOf(bytes: Uint8Array, mostValues: number = MAX_VALUES, mos
 
 /** A place in an object takes 8 bytes, and a value about 64. */
 const PLACES_OF_VALUE = 8
-/** UTF-16 units of a name of three digits and its opening quote, each escaped. */
+/** Bytes of a name of three digits and its opening quote, each escaped. */
 const LONGEST_INDEX = 19
 
 const mayBeginIndex = (byte: number): boolean => (byte >= ZERO && byte <= NINE) || byte === BACKSLASH
@@ -138,7 +138,7 @@ function indexNamed(bytes: Uint8Array, start: number, end: number): number {
 }
 
 /** Levels of one input. Beyond some twenty thousand `JSON.stringify` takes a second for 60 KB, in which nobody else is served. */
-const DEEPEST_INPUT = 10_000
+const DEEPEST_WRITTEN = 10_000
 
 /** The inputs of all tool calls in one request, which are JSON within its texts: together they may have as many values as a body. */
 export class ToolInputs {
@@ -146,8 +146,8 @@ export class ToolInputs {
 
   /** Whether this one may be parsed. */
   take(text: string): boolean {
-    const { depth, values, room } = extentOf(Buffer.from(text), this.#left, DEEPEST_INPUT)
-    if (depth > DEEPEST_INPUT || values + room > this.#left) return false
+    const { depth, values, room } = extentOf(Buffer.from(text), this.#left, DEEPEST_WRITTEN)
+    if (depth > DEEPEST_WRITTEN || values + room > this.#left) return false
     this.#left -= values + room
     return true
   }

@@ -7,6 +7,7 @@ import { Failure } from "../../src/failure/failure.ts"
 import type { JsonObject } from "../../src/language/json.ts"
 import type { Endpoint } from "../../src/language/request.ts"
 import type { BackendModel } from "../../src/wire/protocol.ts"
+import { medianWork } from "../wire/work.ts"
 
 const chat: BackendModel = { format: "chat", model: "m" }
 const messages: BackendModel = { format: "messages", model: "claude-sonnet-4-5" }
@@ -129,20 +130,16 @@ function sent(bytes: Uint8Array, { endpoint, backend }: Shape): string | Blob {
 const bytesOf = ({ body }: Shape, count: number) =>
   new TextEncoder().encode(JSON.stringify({ model: "m", max_tokens: 9, ...body(count) }))
 
-/** Of so many runs one after another, in microseconds. */
-function medianTime(shape: Shape, count: number, runs: number): number {
+/** Of so many runs one after another. */
+function workOf(shape: Shape, count: number, runs: number): number {
   const bytes = bytesOf(shape, count)
-  const taken = times(3, () => {
-    const before = process.threadCpuUsage()
+  return medianWork(() => {
     for (let run = 0; run < runs; run++) sent(bytes, shape)
-    const { user, system } = process.threadCpuUsage(before)
-    return user + system
   })
-  return taken.sort((one, other) => one - other)[1]!
 }
 
 test.each(SHAPES)("%s take time with their bytes", (_, count, shape) => {
-  expect(medianTime(shape, 8 * count, 1)).toBeLessThan(3 * medianTime(shape, count, 8))
+  expect(workOf(shape, 8 * count, 1)).toBeLessThan(3 * workOf(shape, count, 8))
 })
 
 test.each([

@@ -8,7 +8,7 @@ import { Failure } from "../../src/failure/failure.ts"
 import type { FailureCode } from "../../src/failure/table.ts"
 import { admit, quoteTerms } from "../../src/gateway/admit.ts"
 import type { Seat } from "../../src/gateway/member-selector.ts"
-import { actorsWith, all, CEILINGS, FULL, type Has, KEYS, PURSES, type Purse } from "./paying-actors.ts"
+import { actorsWith, all, CEILINGS, FULL, type Has, KEYS, PURSES, pursesWith, type Purse } from "./paying-actors.ts"
 
 type Parts = Parameters<typeof admit>
 
@@ -86,18 +86,10 @@ function world(has: Has, paying: readonly Purse[], refusing: Step | undefined) {
 
 test("a call holds with all that pay for it what the poorest of them can hold, and gives all of it back", async () => {
   const amount = fc.bigInt({ min: 0n, max: 250n })
-  const purses: fc.Arbitrary<Has> = fc.record({
-    key: amount,
-    parent: amount,
-    run_1: amount,
-    brk_acc: amount,
-    "brk_acc.key": amount,
-    acc: amount,
-  })
   const others = fc.subarray<Purse>(["parent", "run_1", ...CEILINGS])
   const refusals = fc.option(fc.constantFrom(...STEPS), { nil: undefined })
   await fc.assert(
-    fc.asyncProperty(purses, others, refusals, async (has, others, refusing) => {
+    fc.asyncProperty(pursesWith(amount), others, refusals, async (has, others, refusing) => {
       const paying = PURSES.filter((id) => id === "key" || id === "acc" || others.includes(id))
       const { ports, terms, taken, slots, seats, admitted } = world(has, paying, refusing)
       const { worst, least } = quote(quoteTerms(ports, terms.call.plan, terms))

@@ -3,6 +3,7 @@
  * ceilings, each of which has so much. Then a ledger whose commits end when the test says so, and a disk of withdrawals.
  */
 import { expect } from "bun:test"
+import * as fc from "fast-check"
 import { Account, type AccountCommand } from "../../actors/account.ts"
 import { Key } from "../../actors/key.ts"
 import type { KeyCommand, KeyRecord } from "../../actors/key-record.ts"
@@ -254,6 +255,10 @@ export const all = (amount: bigint, paying: readonly Purse[] = PURSES) =>
       return [id, KEYS.includes(id as never) ? [taken] : [taken, zero]]
     }),
   )
+
+/** Each has an amount of its own. */
+export const pursesWith = (amount: fc.Arbitrary<bigint>): fc.Arbitrary<Has> =>
+  fc.record({ key: amount, parent: amount, run_1: amount, brk_acc: amount, "brk_acc.key": amount, acc: amount })
 
 export const FULL: Has = { key: 300n, parent: 300n, run_1: 300n, brk_acc: 300n, "brk_acc.key": 300n, acc: 300n }
 

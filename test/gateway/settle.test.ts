@@ -39,6 +39,7 @@ import {
   type Otherwise,
   PURSES,
   type Purse,
+  pursesWith,
   RESERVED_TOKENS,
   withdrawing,
 } from "./paying-actors.ts"
@@ -58,14 +59,7 @@ const purses: fc.Arbitrary<Has> = fc.record({
 
 test("a call holds under its keys and ceilings what the poorest can hold, and one that is refused or given up leaves nothing", async () => {
   const amount = fc.bigInt({ min: 0n, max: HOLD * 3n })
-  const poor: fc.Arbitrary<Has> = fc.record({
-    key: amount,
-    parent: amount,
-    run_1: amount,
-    brk_acc: amount,
-    "brk_acc.key": amount,
-    acc: amount,
-  })
+  const poor = pursesWith(amount)
   const least = micro(10n)
   await fc.assert(
     fc.asyncProperty(poor, fc.boolean(), async (has, isChild) => {

@@ -7,18 +7,19 @@ import { ToolInputs } from "../body.ts"
 import { toolInput, type ToolNames } from "../shared/tools.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type JsonObject, notServed } from "../../language/json.ts"
-import type {
-  AssistantPart,
-  CacheMark,
-  DocumentPart,
-  ImagePart,
-  Prompt,
-  TextPart,
-  ThinkingPart,
-  ToolCallPart,
-  ToolResultPart,
-  Turn,
-  UserPart,
+import {
+  type AssistantPart,
+  type CacheMark,
+  type DocumentPart,
+  type ImagePart,
+  plainType,
+  type Prompt,
+  type TextPart,
+  type ThinkingPart,
+  type ToolCallPart,
+  type ToolResultPart,
+  type Turn,
+  type UserPart,
 } from "../../language/prompt.ts"
 import type { ConverseTraits } from "./invoke.ts"
 
@@ -182,8 +183,6 @@ function documentBlock(part: DocumentPart, names: DocumentNames): JsonObject | u
 const byAddress = notServed(
   "Images and documents by address are not served for this model; send the data itself in base64.",
 )
-
-const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";", 1)[0]?.trim() ?? ""
 
 /** The names of one request's documents. */
 class DocumentNames {

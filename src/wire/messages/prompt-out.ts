@@ -8,16 +8,17 @@ import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared
 import { cacheControl, writtenId } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type JsonObject, notServed, present } from "../../language/json.ts"
-import type {
-  AssistantPart,
-  DocumentPart,
-  ImagePart,
-  Prompt,
-  TextPart,
-  ThinkingPart,
-  ToolResultPart,
-  Turn,
-  UserPart,
+import {
+  type AssistantPart,
+  type DocumentPart,
+  type ImagePart,
+  plainType,
+  type Prompt,
+  type TextPart,
+  type ThinkingPart,
+  type ToolResultPart,
+  type Turn,
+  type UserPart,
 } from "../../language/prompt.ts"
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
@@ -241,8 +242,6 @@ function imageSource(source: ImagePart["source"]): JsonObject {
   // Clients write the ending of a file's name, which other vendors take and this one refuses.
   return { type: "base64", media_type: mediaType === "image/jpg" ? "image/jpeg" : mediaType, data: source.base64 }
 }
-
-const plainType = (mediaType: string): string => mediaType.toLowerCase().split(";", 1)[0]?.trim() ?? ""
 
 function documentBlock({ source, name, cache }: DocumentPart): JsonObject[] | Failure {
   const encoded = documentSource(source)
