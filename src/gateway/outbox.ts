@@ -9,7 +9,7 @@ import { IdleTimer } from "./timeouts.ts"
 
 /**
  * The most that is passed to the connection at once. Bun buffers up to 16 KiB of a connection, the head included, and a larger
- * chunk costs as much as a whole call (docs/performance.md).
+ * chunk costs as much as a whole call (docs/performance/tried.md).
  */
 export const CHUNK_BYTES = 13_312
 /** Memory of a buffered chunk beside its bytes. */

@@ -221,8 +221,8 @@ const MAX_AT_ONCE = 32
 
 /**
  * A `fetch` whose requests leave in batches. Bun's HTTP client has a thread of its own, and waking it costs more than its work for
- * one request. The requests of one turn of the event loop wake it once (docs/performance.md). A batch leaves when all sockets have
- * been read, or when it is full.
+ * one request. The requests of one turn of the event loop wake it once (docs/performance/tried.md). A batch leaves when all sockets
+ * have been read, or when it is full.
  */
 export function batchRequests(fetch: Fetch, later: (run: () => void) => void = setImmediate): Fetch {
   let waiting: (() => void)[] = []
