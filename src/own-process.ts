@@ -7,8 +7,8 @@
  * Then the signals that it ends or stops at, and what is thrown where nobody catches it.
  *
  * Then what Bun reads of the environment when a process starts, for which the process replaces itself once, with the same id: how many
- * requests it may have in flight, of which Bun's `fetch` allows 256 and queues the rest in silence; and when memory that is free is
- * given back to the kernel. Last, when it may start a thread.
+ * requests it may have in flight, of which Bun's `fetch` allows 256 and queues the rest in silence; and when and how memory that is free
+ * is given back to the kernel. Last, when it may start a thread.
  */
 import { dlopen, ptr } from "bun:ffi"
 import { closeSync, openSync, readFileSync } from "node:fs"
@@ -132,10 +132,15 @@ export const runtimeSettings = {
   /** More than `MAX_CONCURRENCY` may be, with retries and webhooks on top. */
   [REQUEST_LIMIT]: "65535",
   /**
-   * Milliseconds. With Bun's tenth of a second most of it is wanted again by the next collection, or the next large body, and to get it
-   * from the kernel costs more than to keep it.
+   * Milliseconds until memory that is free is given back. With Bun's tenth of a second most of it is wanted again by the next
+   * collection, or the next large body, and to get it from the kernel costs more than to keep it.
    */
-  MIMALLOC_PURGE_DELAY: "3000",
+  MIMALLOC_PURGE_DELAY: "10000",
+  /**
+   * Free blocks between blocks in use are not given back. Bun does it whenever a thread has nothing to do, in pieces of a few kilobytes,
+   * and a gateway wants them again with the next call.
+   */
+  MIMALLOC_PURGE_HOLES: "0",
 } as const
 
 /** Replaces this process by one with `runtimeSettings`, unless its environment has the limit already. */

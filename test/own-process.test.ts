@@ -45,7 +45,7 @@ for (const [whose, own] of [
        ensureRuntimeSettings()
        console.log(JSON.stringify(Object.keys(runtimeSettings).map((name) => [name, process.env[name]])), process.argv[2])`,
     )
-    const { BUN_CONFIG_MAX_HTTP_REQUESTS: _, MIMALLOC_PURGE_DELAY: __, ...others } = process.env
+    const others = Object.fromEntries(Object.entries(process.env).filter(([name]) => !(name in runtimeSettings)))
     const child = Bun.spawn([process.execPath, program, "its argument"], { env: { ...others, ...own }, stdout: "pipe" })
     const told = JSON.stringify(Object.entries({ ...runtimeSettings, ...own }))
     const said = await new Response(child.stdout).text()
