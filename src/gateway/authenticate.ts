@@ -214,8 +214,12 @@ const boundBy = (child: KeyRecord, parent: KeyRecord): KeyRecord => ({
 const refusedKey = (failure: Failure, { view, ...caller }: Caller & { readonly view: KeyView }) =>
   new KeyRefused(failure.withHeaders(rateHeaders(view)), caller)
 
+/** As they are now; none where the key's actor does not say. */
+export const currentRateHeaders = ({ keys }: Actors, keyHash: string): MaybePromise<Record<string, string>> =>
+  andThen(keys.view(keyHash), (view) => (view instanceof Failure ? {} : rateHeaders(view)))
+
 /** The rate headers of a key, for the limits that it has (gateway-api.md, "Limits"). */
-export function rateHeaders(view: KeyView): Record<string, string> {
+function rateHeaders(view: KeyView): Record<string, string> {
   const { requests, tokens, budget } = view
   const headers: Record<string, string> = {}
   if (requests !== undefined) {

@@ -6,7 +6,7 @@ import type { KeyRecord, Origin } from "../../actors/key-record.ts"
 import { Failure } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../store/idempotency-keys.ts"
 import type { ClientSide } from "../wire/format.ts"
-import { authenticate, KeyRefused, rateHeaders } from "./authenticate.ts"
+import { authenticate, currentRateHeaders, KeyRefused } from "./authenticate.ts"
 import { Call, type CallParts } from "./call-actor.ts"
 import { type CallTrace, traceCall } from "./call-trace.ts"
 import type { FallbackChain } from "./candidates.ts"
@@ -69,9 +69,8 @@ export async function call(
   if (answer instanceof Failure) ports.deduplication.noteRefusal(caller.record.keyId, context.retries, answer)
   if (answer instanceof Failure && !context.isBooked) reportRefusal(context, answer, caller.record)
   trace?.onAnswer(answer)
-  const pendingView = ports.actors.keys.view(caller.keyHash)
-  const view = pendingView instanceof Promise ? await pendingView : pendingView
-  const rates = view instanceof Failure ? {} : rateHeaders(view)
+  const pendingRates = currentRateHeaders(ports.actors, caller.keyHash)
+  const rates = pendingRates instanceof Promise ? await pendingRates : pendingRates
   if (context.run !== undefined) Object.assign(rates, await runLimitHeaders(ports.actors, context.run.runId))
   if (answer instanceof Failure) return answer.withHeaders(rates)
   return new Response(body, { headers: Object.assign(rates, answer.headers) })

@@ -2,7 +2,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { affordabilityByHold } from "../gateway/plan-call.ts"
-import { authenticate } from "../gateway/authenticate.ts"
+import { authenticate, type Caller, currentRateHeaders } from "../gateway/authenticate.ts"
 import { endpointRefused, modelRefused } from "../gateway/eligibility.ts"
 import { call } from "../gateway/call.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
@@ -158,39 +158,14 @@ const callController = (ports: GatewayPorts, dryRuns: DryRuns, format: ClientSid
 const countTokensController = (ports: GatewayPorts, format: ClientSide, counting: TokenCounting) =>
   new Elysia({ name: `count-tokens:${format.endpoint}` }).use(edge).post(
     counting.path,
-    async ({ request, requestId }) => {
+    async ({ request, requestId, set }) => {
       const caller = await authenticate(ports.actors, request.headers, contextOf(request), false)
       if (caller instanceof Failure) return caller
-      const notHere = endpointRefused(caller.record, format.endpoint)
-      if (notHere !== undefined) return notHere
-      const { limits, clock } = ports
-      const { accountId } = caller.record
-      const means = affordabilityByHold(ports, caller, requestId)
-      using reservation = ports.bodies.reservationFor(accountId)
-      const bytes = await readBody(request, {
-        maxBytes: limits.maxBodyBytes,
-        idleMs: limits.bodyIdleMs,
-        clock,
-        reservation,
-        // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
-        admit: (size, isHeavy) => (isHeavy ? means.body({ bytes: size, isHeavy }) : undefined),
-      })
-      if (bytes instanceof Failure) return bytes
-      const read = await parseRequestBody(bytes, format.endpoint, ports, accountId)
-      if (read instanceof Failure) return read
-      using held = new DisposableStack()
-      held.defer(() => read.release())
-      const offer = ports.catalogue.find(read.model, clock.now())
-      if (offer === undefined) return new Failure("model.unknown")
-      if (!offer.model.endpoints.has(format.endpoint))
-        return new Failure("request.invalid", { message: "The model is not served on this endpoint." })
-      const notFor = modelRefused(caller.record.binding, read.model, offer)
-      if (notFor !== undefined) return notFor
-      const decoded = await read.decode({ more: counting.defaults })
-      if (decoded instanceof Failure) return decoded
-      const canAfford = (tokens: number) => means.input({ tokens, rates: offer.price.rates })
-      const { likely } = await estimateInput({ request: decoded, model: offer.model, accountId, canAfford }, ports)
-      return { ...counting.answer, input_tokens: likely }
+      const tokens = await countTokens(ports, { format, counting, request, requestId, caller })
+      const rates = await currentRateHeaders(ports.actors, caller.keyHash)
+      if (tokens instanceof Failure) return tokens.withHeaders(rates)
+      Object.assign(set.headers, rates)
+      return { ...counting.answer, input_tokens: tokens }
     },
     documented("key", {
       tag: "Calls",
@@ -205,3 +180,47 @@ const countTokensController = (ports: GatewayPorts, format: ClientSide, counting
       }),
     }),
   )
+
+interface Counted {
+  readonly format: ClientSide
+  readonly counting: TokenCounting
+  readonly request: Request
+  readonly requestId: string
+  readonly caller: Caller
+}
+
+async function countTokens(
+  ports: GatewayPorts,
+  { format, counting, request, requestId, caller }: Counted,
+): Promise<number | Failure> {
+  const notHere = endpointRefused(caller.record, format.endpoint)
+  if (notHere !== undefined) return notHere
+  const { limits, clock } = ports
+  const { accountId } = caller.record
+  const means = affordabilityByHold(ports, caller, requestId)
+  using reservation = ports.bodies.reservationFor(accountId)
+  const bytes = await readBody(request, {
+    maxBytes: limits.maxBodyBytes,
+    idleMs: limits.bodyIdleMs,
+    clock,
+    reservation,
+    // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
+    admit: (size, isHeavy) => (isHeavy ? means.body({ bytes: size, isHeavy }) : undefined),
+  })
+  if (bytes instanceof Failure) return bytes
+  const read = await parseRequestBody(bytes, format.endpoint, ports, accountId)
+  if (read instanceof Failure) return read
+  using held = new DisposableStack()
+  held.defer(() => read.release())
+  const offer = ports.catalogue.find(read.model, clock.now())
+  if (offer === undefined) return new Failure("model.unknown")
+  if (!offer.model.endpoints.has(format.endpoint))
+    return new Failure("request.invalid", { message: "The model is not served on this endpoint." })
+  const notFor = modelRefused(caller.record.binding, read.model, offer)
+  if (notFor !== undefined) return notFor
+  const decoded = await read.decode({ more: counting.defaults })
+  if (decoded instanceof Failure) return decoded
+  const canAfford = (tokens: number) => means.input({ tokens, rates: offer.price.rates })
+  const { likely } = await estimateInput({ request: decoded, model: offer.model, accountId, canAfford }, ports)
+  return likely
+}

@@ -20,7 +20,7 @@ import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
 import { RecentEntries } from "../accounts/rate-limits.ts"
 import { Failure } from "../failure/failure.ts"
-import { type Caller, rateHeaders } from "../gateway/authenticate.ts"
+import { type Caller, currentRateHeaders, type KeyRefused } from "../gateway/authenticate.ts"
 import type { Arrival } from "../gateway/call.ts"
 import { authenticateDryRun, type DryRunContext, forecast, type Forecast, isReported } from "../gateway/dry-run.ts"
 import { affordabilityByBalance } from "../gateway/plan-call.ts"
@@ -79,6 +79,20 @@ export class DryRuns {
     const caller = await authenticateDryRun(ports.actors, request.headers, arrival)
     // Whoever has the key elsewhere than it is meant for uses up nothing of it, and is told nothing.
     if (caller instanceof Failure && !isReported(caller)) return caller
+    const answered = await this.#answerTo(caller, format, request, requestId)
+    const rates = await currentRateHeaders(ports.actors, caller.keyHash)
+    if (answered instanceof Failure) return answered.withHeaders(rates)
+    for (const [name, value] of Object.entries(rates)) answered.headers.set(name, value)
+    return answered
+  }
+
+  async #answerTo(
+    caller: Caller | KeyRefused,
+    format: ClientSide,
+    request: Request,
+    requestId: string,
+  ): Promise<Response | Failure> {
+    const { ports } = this.#deps
     const { keyId, accountId } = caller.record
     const counted = this.#count(keyId)
     if (counted instanceof Failure) return counted
@@ -164,8 +178,7 @@ function answerOf({ requestId, refusal, dryRuns, account, forecast, model, pause
       dry_runs: windowJson(dryRuns),
     },
   }
-  const rates = forecast === undefined ? {} : rateHeaders(forecast.key.view)
-  return Response.json(body, { headers: { ...rates, ...forecast?.headers, "Cache-Control": "no-store" } })
+  return Response.json(body, { headers: { ...forecast?.headers, "Cache-Control": "no-store" } })
 }
 
 const refusalJson = (refusal: Failure, requestId: string) => ({

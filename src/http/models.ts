@@ -8,7 +8,7 @@ import { microToJson } from "../../actors/money/micro.ts"
 import type { Model, Offer, PriceVersion } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import { ENDPOINTS } from "../language/request.ts"
-import { authenticate, rateHeaders } from "../gateway/authenticate.ts"
+import { authenticate, currentRateHeaders } from "../gateway/authenticate.ts"
 import { featuresOf, mayUseSomewhere } from "../gateway/eligibility.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { contextOf, edge } from "./edge.ts"
@@ -133,8 +133,7 @@ export const modelsController = (ports: GatewayPorts) => {
   ): Promise<object | Failure> => {
     const caller = await authenticate(ports.actors, request.headers, contextOf(request))
     if (caller instanceof Failure) return caller
-    const view = await ports.actors.keys.view(caller.keyHash)
-    const headers = view instanceof Failure ? {} : rateHeaders(view)
+    const headers = await currentRateHeaders(ports.actors, caller.keyHash)
     const { binding } = caller.record
     const offers = ports.catalogue.offers(ports.clock.now())
     const answered = answer(binding === undefined ? offers : offers.filter((offer) => mayUseSomewhere(binding, offer)))

@@ -8,7 +8,7 @@ import { calendarAt } from "../../actors/period.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
 import { Failure } from "../failure/failure.ts"
-import { authenticate, type Caller, rateHeaders } from "../gateway/authenticate.ts"
+import { authenticate, type Caller, currentRateHeaders } from "../gateway/authenticate.ts"
 import type { GatewayPorts } from "../gateway/ports.ts"
 import { RUN_NAME, runIdOf } from "../gateway/runs.ts"
 import type { KeptRun } from "../store/runs.ts"
@@ -68,8 +68,7 @@ async function answered(
   const caller = await authenticate(actors, request.headers, contextOf(request))
   if (caller instanceof Failure) return caller
   const answer = await answerOf(caller)
-  const view = await actors.keys.view(caller.keyHash)
-  const headers = view instanceof Failure ? {} : rateHeaders(view)
+  const headers = await currentRateHeaders(actors, caller.keyHash)
   if (answer instanceof Failure) return answer.withHeaders(headers)
   Object.assign(set.headers, headers, { "cache-control": "no-store" })
   return answer
