@@ -33,7 +33,7 @@ export const keyCanaries: readonly Canary[] = [
     name: "tokens are counted for a model that a key is not for",
     means: "A key tells of models that its owner has closed to it.",
     file: "src/http/calls.ts",
-    find: "      if (notFor !== undefined) return notFor\n",
+    find: "  if (notFor !== undefined) return notFor\n",
     replace: "",
     detector: "bound keys",
     reason: /\(fail\) .*reaches no other, by any endpoint/,
