@@ -104,7 +104,12 @@ export type CountReply =
       readonly view: KeyView
       readonly record: KeyRecord
     }
-  | { readonly kind: Refusal; readonly view: KeyView; readonly record: KeyRecord }
+  | {
+      readonly kind: Refusal
+      readonly pauseEndsInS: number | undefined
+      readonly view: KeyView
+      readonly record: KeyRecord
+    }
   /** `countedAtMs`: on the monotonic clock; undefined where nothing was counted. */
   | { readonly kind: "active"; readonly record: KeyRecord; readonly countedAtMs: number | undefined }
 
@@ -122,6 +127,10 @@ export function refusalOf(record: KeyRecord, nowMs: number): Refusal | undefined
   if (record.accountFrozen) return "account-frozen"
   return record.paused !== undefined && nowMs < record.paused.until ? "paused" : undefined
 }
+
+/** Whole seconds until a pause ends by itself; undefined where there is none, or it lasts until the key is resumed. */
+export const pauseEndsInS = ({ paused }: KeyRecord, nowMs: number): number | undefined =>
+  paused === undefined || paused.until === Infinity ? undefined : Math.ceil((paused.until - nowMs) / 1_000)
 
 /** Where a call comes from. */
 export interface Origin {

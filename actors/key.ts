@@ -17,6 +17,7 @@ import {
   type KeyView,
   type LoadedKey,
   Reads,
+  pauseEndsInS,
   refusalOf,
   type Reservation,
   type ReserveReply,
@@ -152,8 +153,10 @@ export class Key implements Behaviour<KeyCommand> {
     if (taken?.fits === false) {
       return { kind: "requests-exceeded", retryAfterS: taken.retryAfterS ?? 1, view: this.#view(), record }
     }
-    const refusal = refusalOf(record, this.#clock.now())
-    if (refusal !== undefined) return { kind: refusal, view: this.#view(), record }
+    const now = this.#clock.now()
+    const refusal = refusalOf(record, now)
+    if (refusal !== undefined)
+      return { kind: refusal, pauseEndsInS: pauseEndsInS(record, now), view: this.#view(), record }
     return { kind: "active", record, countedAtMs: taken?.atMs }
   }
 

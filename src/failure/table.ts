@@ -359,7 +359,7 @@ const failureTable = {
   },
   "quota.key_paused": {
     condition:
-      "The key is paused: it, or its account, was about to pass the ceiling that its owner has set for ten minutes. Calls under way go on.",
+      "The key is paused: it, or its account, was about to pass the ceiling that its owner has set for ten minutes. Calls under way go on. `Retry-After`: until the pause ends, from the second refusal on; none where it lasts until the key is resumed.",
     status: 403,
     retryable: false,
     message: "The API key is paused: spending within ten minutes reached the ceiling that its owner has set.",

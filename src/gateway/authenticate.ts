@@ -168,8 +168,11 @@ function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRe
       return refusedKey(new Failure("auth.account_deleted"), { ...reply, keyHash })
     case "account-frozen":
       return refusedKey(accountFrozen(), { ...reply, keyHash })
-    case "paused":
-      return refusedKey(new Failure("quota.key_paused"), { ...reply, keyHash })
+    case "paused": {
+      const { pauseEndsInS: retryAfterS } = reply
+      const failure = new Failure("quota.key_paused", retryAfterS === undefined ? {} : { retryAfterS })
+      return refusedKey(failure, { ...reply, keyHash })
+    }
     default:
       return unreachable(reply)
   }

@@ -1,4 +1,4 @@
-/** Every answer to an API key says what is left of its limits (gateway-api.md, "Limits", "Rate headers"), also where nothing is taken of them. */
+/** Every answer to an API key says what is left of its limits (gateway-api.md, "Limits"), also where nothing is taken of them. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { type Init, type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { covers } from "./rows.ts"
