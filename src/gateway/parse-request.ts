@@ -14,10 +14,12 @@ import { conversationKey, nameInHeaders } from "../wire/conversation.ts"
 import { isTaken } from "../wire/bedrock/invoke.ts"
 import { type BackendModel, takesMessagesFormat } from "../wire/protocol.ts"
 import { type Exchange, exchange } from "../wire/exchange.ts"
+import { DROPPED_FIELDS, droppedFieldsHeader } from "../wire/fields.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { requestedBetas } from "../wire/shared/betas.ts"
 import { missingFeature, modelRefused } from "./eligibility.ts"
 import type { InputEstimate } from "./input-estimate.ts"
+import type { Answer } from "./outbox.ts"
 import type { GatewayPorts } from "./ports.ts"
 
 export interface ParsedRequest {
@@ -94,7 +96,7 @@ export async function parseRequest(
     const request = pendingRequest instanceof Promise ? await pendingRequest : pendingRequest
     if (request instanceof Failure) return request
     const missing = missingFeature(offer.model, request, search !== undefined)
-    if (missing) return missing
+    if (missing) return withDroppedFields<never>(missing, request)
     isParsed = true
     return {
       request,
@@ -109,6 +111,18 @@ export async function parseRequest(
   } finally {
     if (!isParsed) body.release()
   }
+}
+
+/** A header names the client's fields that were not forwarded, however the call ends. */
+export function withDroppedFields<T extends Pick<Answer, "headers">>(
+  answer: T | Failure,
+  { dropped }: Pick<ModelRequest, "dropped">,
+): T | Failure {
+  const names = droppedFieldsHeader(dropped)
+  if (names === undefined) return answer
+  const header = { [DROPPED_FIELDS]: names }
+  if (answer instanceof Failure) return answer.withHeaders(header)
+  return Object.assign({}, answer, { headers: { ...answer.headers, ...header } })
 }
 
 /** A body that names a model. `decode` checks the rest of it, once the model is known. */

@@ -12,7 +12,6 @@ import type { Offer } from "../catalogue/model.ts"
 import { Failure } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../store/idempotency-keys.ts"
 import { LARGE_BODY_BYTES } from "../wire/body.ts"
-import { DROPPED_FIELDS, droppedFieldsHeader } from "../wire/fields.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { isHeld, shortageOf } from "./purses.ts"
 import type { Caller } from "./authenticate.ts"
@@ -20,7 +19,13 @@ import { candidates, type FallbackChain, fallbackOf } from "./candidates.ts"
 import { endpointRefused } from "./eligibility.ts"
 import { estimateInput, type InputEstimate } from "./input-estimate.ts"
 import type { Answer } from "./outbox.ts"
-import { type CallPlan, type ParsedRequest, parseRequest, usesMuchThreadTime } from "./parse-request.ts"
+import {
+  type CallPlan,
+  type ParsedRequest,
+  parseRequest,
+  usesMuchThreadTime,
+  withDroppedFields,
+} from "./parse-request.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { type BodyReservation, readBody } from "./read-body.ts"
 import { runRequestOf } from "./runs.ts"
@@ -123,12 +128,12 @@ export async function planCall<T extends Pick<Answer, "headers">>(
   const plan = withInputEstimate(parsedRequest, inputEstimate)
   context.plan = plan
   const run = runRequestOf(caller, request.headers)
-  if (run instanceof Failure) return withDroppedFields<T>(run, plan)
+  if (run instanceof Failure) return withDroppedFields<T>(run, plan.request)
   context.run = run
   const pendingChain = chainOf(context, plan)
   const chain = pendingChain instanceof Promise ? await pendingChain : pendingChain
-  if (chain instanceof Failure) return withDroppedFields<T>(chain, plan)
-  return withDroppedFields(await proceed(plan, chain), plan)
+  if (chain instanceof Failure) return withDroppedFields<T>(chain, plan.request)
+  return withDroppedFields(await proceed(plan, chain), plan.request)
 }
 
 /** From here on `request.inputTokens` is the likely number. */
@@ -163,18 +168,6 @@ function unlessLagging(ledger: LedgerView | Failure, chain: FallbackChain): Fall
 
 /** How long the ledger may fail before nothing more is forwarded (decisions §3). */
 const LEDGER_LAG_MS = 2_000
-
-/** A header names the client's fields that were not forwarded, however the call ends. */
-function withDroppedFields<T extends Pick<Answer, "headers">>(
-  answer: T | Failure,
-  { request: { dropped } }: CallPlan,
-): T | Failure {
-  const names = droppedFieldsHeader(dropped)
-  if (names === undefined) return answer
-  const header = { [DROPPED_FIELDS]: names }
-  if (answer instanceof Failure) return answer.withHeaders(header)
-  return Object.assign({}, answer, { headers: { ...answer.headers, ...header } })
-}
 
 // What an account can pay for, checked before the gateway works on what it sends (decisions §13.10). Amounts in micro-rupiah.
 
