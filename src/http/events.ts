@@ -19,7 +19,7 @@ import { edge } from "./edge.ts"
 
 /** How often a stream looks whether its session still stands, and says that it is alive. */
 const LOOK_MS = 10_000
-/** The least time between two balances of a busy account. */
+/** The least time between two balances of a busy account, and between two looks at its members. */
 const SETTLE_DOWN_MS = 250
 /** A tab is one stream; somebody with more than so many has lost count of them. Members have as many of their own. */
 const STREAMS_PER_PERSON = 20
@@ -29,6 +29,8 @@ export class Events {
   readonly #streams = new Map<string, Set<Subscriber>>()
   /** Accounts whose balance is about to be told. */
   readonly #settlingDown = new Set<string>()
+  /** Accounts whose members' streams are being looked at, and whether they are to be once more. */
+  readonly #looking = new Map<string, boolean>()
 
   finished(call: FinishedCall): void {
     this.#send(call.accountId, "call", callEventJson(call))
@@ -40,10 +42,21 @@ export class Events {
     this.balanceChanged(accountId)
   }
 
-  /** Its settings, its keys, its members, or whether it is frozen. */
+  /** Its settings, its keys, its members, or whether it is frozen. Any member may change some of it, again and again. */
   accountChanged(accountId: string): void {
     this.#send(accountId, "account", {})
-    this.#tell(accountId, (subscriber) => subscriber.accountChanged())
+    const isLooking = this.#looking.has(accountId)
+    this.#looking.set(accountId, true)
+    if (!isLooking) inBackground(() => this.#lookAtMembers(accountId))
+  }
+
+  async #lookAtMembers(accountId: string): Promise<void> {
+    while (this.#looking.get(accountId) === true) {
+      this.#looking.set(accountId, false)
+      await Promise.allSettled([...(this.#streams.get(accountId) ?? [])].map((each) => each.accountChanged()))
+      await Bun.sleep(SETTLE_DOWN_MS)
+    }
+    this.#looking.delete(accountId)
   }
 
   /** Some of its calls were refused, here or elsewhere: at most one for each time that they are written. */
@@ -99,11 +112,7 @@ export class Events {
   }
 
   #send(accountId: string, event: string, data: object): void {
-    this.#tell(accountId, ({ stream }) => stream.send(event, data))
-  }
-
-  #tell(accountId: string, tell: (subscriber: Subscriber) => void): void {
-    for (const subscriber of this.#streams.get(accountId) ?? []) tell(subscriber)
+    for (const { stream } of this.#streams.get(accountId) ?? []) stream.send(event, data)
   }
 }
 
@@ -113,7 +122,7 @@ interface Subscriber {
   /** The account's; undefined if there is none to read. */
   balance(): Promise<LiveBalance | undefined>
   /** Whoever reads may be no member of the account any more. */
-  accountChanged(): void
+  accountChanged(): Promise<void>
 }
 
 export interface EventsDeps {
@@ -165,9 +174,6 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
         const whose = now instanceof Failure ? now : whoseAccount(now, request, eventLimits.may)
         return !(whose instanceof Failure) && whose.accountId === accountId
       }
-      const endUnlessMember = async () => {
-        if (personId !== accountId && !(await mayRead())) stream.end()
-      }
       let looking: ReturnType<typeof setInterval> | undefined
       const stream = new EventStream({
         first: "balance",
@@ -181,12 +187,10 @@ export const eventsController = ({ events, accounts, authenticate, lookMs = LOOK
           clearInterval(looking)
         },
       })
-      const subscriber: Subscriber = {
-        stream,
-        personId,
-        balance,
-        accountChanged: () => inBackground(endUnlessMember),
+      const accountChanged = async () => {
+        if (personId !== accountId && !(await mayRead())) stream.end()
       }
+      const subscriber: Subscriber = { stream, personId, balance, accountChanged }
       return new Response(stream.body, {
         headers: {
           "Content-Type": "text/event-stream; charset=utf-8",

@@ -7,11 +7,12 @@ import { Events, eventsController } from "../../src/http/events.ts"
 import { createLog } from "../../src/log.ts"
 import { ownerSession } from "./dashboard/session.ts"
 
-/** The controller alone, on a session that can end and with short times. */
-export function serveEvents(lookMs = 20) {
-  const state = { signedIn: true, read: Promise.resolve(), reads: 0 }
+/** The controller alone, on a session that can end and with short times; of the account's own person, or of a member. */
+export function serveEvents(lookMs = 20, member?: string) {
+  const state = { signedIn: true, read: Promise.resolve(), reads: 0, looks: 0 }
   const events = new Events()
-  const session = ownerSession("acc_1")
+  const looksAt = { accountId: "acc_1", timeZone: "UTC", role: "viewer" as const, seenUntil: undefined }
+  const session = member === undefined ? ownerSession("acc_1") : { ...ownerSession(member), looksAt }
   const account = {
     id: "acc_1",
     email: "a@example.com",
@@ -42,9 +43,15 @@ export function serveEvents(lookMs = 20) {
           return state.read.then(() => account)
         },
       },
-      authenticate: Object.assign(() => Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized")), {
-        changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
-      }),
+      authenticate: Object.assign(
+        () => {
+          state.looks++
+          return Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized"))
+        },
+        {
+          changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
+        },
+      ),
       lookMs,
     }),
   )
