@@ -1,7 +1,7 @@
 /**
  * Mails to an account's owner as rows, and the links in them: a row is first a mail to send, then the link that was sent, of
- * which only the token's hash is kept. A link is used once, and dies with what it was for. Statements that use one lock the
- * account first, so that two uses at once, of one link or of two, come one after the other.
+ * which only the token's hash is kept. A link is used once, and dies with what it was for. Statements that use one lock the account
+ * first, so that two uses at once come one after the other. What an owner was told stays for a day, because it is counted.
  */
 import { nanoid } from "nanoid"
 import { isLink, linkKinds, TELL_MINUTES, tellOwners, toOwnedKey } from "./account-settings.ts"
@@ -123,8 +123,8 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
   async sent(id) {
     await database.run(
       (sql) => sql`
-        with notified as (delete from account_mails where id = ${id} and token_hash is null)
-        update account_mails set next_try_at = null where id = ${id} and token_hash is not null`,
+        with invited as (delete from account_mails where id = ${id} and invitation_id is not null)
+        update account_mails set next_try_at = null where id = ${id} and invitation_id is null`,
       once,
     )
   },

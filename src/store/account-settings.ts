@@ -207,6 +207,8 @@ export const TELL_MINUTES = 24 * 60
 
 /** Mails of one kind to an account that are not begun. Who does a thing over and over would keep everybody's mails waiting. */
 const TOLD_AT_ONCE = 5
+/** And in all of a day. Whoever changes a password again and again would fill a mailbox, which may be a stranger's. */
+const TOLD_A_DAY = 10
 
 /**
  * Part of a `with`: mail that tells the owners of a query's accounts, in the statement that makes the change, so that none goes untold.
@@ -215,8 +217,9 @@ const TOLD_AT_ONCE = 5
 export const tellOwners = (sql: Sql, kind: TellKind | ReturnType<Sql>, accountIds: ReturnType<Sql>) => sql`
   insert into account_mails (account_id, kind, email, expires_at)
   select id, ${kind}, email, now() + make_interval(mins => ${TELL_MINUTES}) from accounts a
-  where id in (${accountIds}) and deleted_at is null and ${TOLD_AT_ONCE} > (
-    select count(*) from account_mails m where m.account_id = a.id and m.kind = ${kind} and m.tries = 0 and m.expires_at > now())`
+  where id in (${accountIds}) and deleted_at is null and (
+    select count(*) < ${TOLD_A_DAY} and count(*) filter (where m.tries = 0) < ${TOLD_AT_ONCE}
+    from account_mails m where m.account_id = a.id and m.kind = ${kind} and m.expires_at > now())`
 
 export const isLink = (kind: MailKind): kind is LinkKind => linkKinds.some((link) => link === kind)
 
