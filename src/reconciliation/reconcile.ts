@@ -53,12 +53,19 @@ interface Reconciliation {
 /** Throws when it could not be done to its end, as when the database does not answer or `signal` ends it. */
 export async function reconcile(parts: ReconcileParts, id: bigint, options: ReconcileOptions): Promise<Reconciliation> {
   const { found, since } = await books(parts, options)
-  const findings = [...found, await comparePayments(parts.payments, options.signal)]
-  const reasons = new Map(findings.flatMap((finding) => finding.accounts.map((account) => [account, finding])))
-  for (const [account, { claim, shown }] of reasons) {
-    const figures = shown.find(({ accountId }) => accountId === account)?.figures
-    await parts.freeze(account, `reconciliation ${id}: it does not hold that ${claim}`, { claim, ...figures })
+  const frozen = new Set<string>()
+  const freeze = async (by: readonly Finding[]) => {
+    const reasons = new Map(by.flatMap((finding) => finding.accounts.map((account) => [account, finding])))
+    for (const [account, { claim, shown }] of reasons) {
+      const figures = shown.find(({ accountId }) => accountId === account)?.figures
+      await parts.freeze(account, `reconciliation ${id}: it does not hold that ${claim}`, { claim, ...figures })
+      frozen.add(account)
+    }
   }
+  // At once: to compare top-ups takes hours where there are many, or their provider is slow.
+  await freeze(found)
+  const findings = [...found, await comparePayments(parts.payments, options.signal)]
+  await freeze(findings.slice(found.length))
   // Last, so that one that was broken off is seen as not done.
   await parts.store.end(id, {
     claims: findings.map(({ claim, compared, differences }) => ({ name: claim, compared, differences })),
@@ -66,20 +73,14 @@ export async function reconcile(parts: ReconcileParts, id: bigint, options: Reco
     notCompared: notComparedIn(findings),
     shown: findings.flatMap(({ claim, shown }) => shown.map((difference) => ({ claim, ...difference }))),
   })
-  return { id, since: since?.madeAt, findings, frozen: [...reasons.keys()] }
-}
-
-interface Books {
-  readonly found: readonly Finding[]
-  readonly since: Proof | undefined
+  return { id, since: since?.madeAt, findings, frozen: [...frozen] }
 }
 
 /** What is new since the last proof, and everything where something differs; what agrees is a new proof. */
-async function books(parts: ReconcileParts, { full = false, ...options }: ReconcileOptions): Promise<Books> {
+async function books(parts: ReconcileParts, { full = false, ...options }: ReconcileOptions) {
   const connection = await parts.connect()
   using _dropped = { [Symbol.dispose]: () => connection.discard() }
-  const { sql } = connection
-  const point = await proofPoint(sql, parts.firstId, parts.now())
+  const point = await proofPoint(connection.sql, parts.firstId, parts.now())
   const { base } = point
   let since = full || base === undefined || !goesOn(base, parts) ? undefined : base
   let found = await checkBooks(connection, since === undefined ? claims : claimsSince(since), options)
@@ -87,7 +88,7 @@ async function books(parts: ReconcileParts, { full = false, ...options }: Reconc
     since = undefined
     found = await checkBooks(connection, claims, options)
   }
-  if (differencesIn(found) === 0) await within(CLAIM_MS, prove(sql, point, since === undefined))
+  if (differencesIn(found) === 0) await within(CLAIM_MS, prove(connection.sql, point, since === undefined))
   return { found, since }
 }
 
