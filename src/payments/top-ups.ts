@@ -12,7 +12,15 @@ import type { Database } from "../store/database.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
 import { type PaymentProblem, type PaymentProblemStore, paymentProblemStore } from "../store/payment-problems.ts"
 import { refundStore } from "../store/refunds.ts"
-import { type Breakdown, creditKey, OPEN_AT_ONCE, type TopUp, type TopUpStore, topUpStore } from "../store/top-ups.ts"
+import {
+  type Breakdown,
+  creditKey,
+  OPEN_AT_ONCE,
+  type TopUp,
+  type TopUpStore,
+  topUpStore,
+  UNPAID_A_DAY,
+} from "../store/top-ups.ts"
 import { midtransProvider } from "./midtrans.ts"
 import { type PaymentNotice, type PaymentProvider, simulatedProvider, wholeRupiah } from "./provider.ts"
 import { Refunds, type RefundsParts } from "./refunds.ts"
@@ -122,7 +130,7 @@ export class TopUps {
     const id = `top_${nanoid()}`
     if (!(await store.create({ id, accountId, provider: provider.id, breakdown, validMinutes: TOP_UP_MINUTES }))) {
       return new Failure("gateway.capacity", {
-        message: `${OPEN_AT_ONCE} top-ups wait for their payment; pay one, or retry when they have expired.`,
+        message: `${OPEN_AT_ONCE} top-ups wait for their payment, or ${UNPAID_A_DAY} of a day were not paid; pay one, or retry later.`,
         retryAfterS: TOP_UP_MINUTES * 60,
       })
     }

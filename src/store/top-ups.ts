@@ -4,6 +4,7 @@
 import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
+import { isAhead } from "./sql.ts"
 
 /** Under which a payment is credited, once. `reference`: the provider's name for it. */
 export const creditKey = (provider: string, reference: string): string => `topup:${provider}:${reference}`
@@ -53,7 +54,7 @@ export interface ListPage {
 }
 
 export interface TopUpStore {
-  /** False when the account has `OPEN_AT_ONCE` others that may still be paid; a crowd may get a few over. */
+  /** False when the account has `OPEN_AT_ONCE` others that may still be paid, or `UNPAID_A_DAY` that were not; a crowd may get a few over. */
   create(topUp: NewTopUp): Promise<boolean>
   /** From then on it can be paid. `"done before"` when the change has already made another that can be. */
   showQr(id: string, qrPayload: string, change?: ChangeName): Promise<TopUp | "done before">
@@ -79,6 +80,8 @@ export interface TopUpStore {
 const LISTED = 100
 /** Each is a charge at the provider, and is asked about again and again. */
 export const OPEN_AT_ONCE = 100
+/** Also once it has expired: for a day, and by the reconciliations of a week. One account's must not take all their time. */
+export const UNPAID_A_DAY = 300
 /** How many are asked about in one go. */
 const CLAIMED = 10
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -106,6 +109,8 @@ export function topUpStore(database: Database): TopUpStore {
               ${breakdown.networkFeeMicro}::bigint, '', now() + make_interval(mins => ${validMinutes})
             where (select count(*) from top_ups where account_id = ${accountId} and status = 'pending'
               and expires_at > now()) < ${OPEN_AT_ONCE}
+              and (select count(*) from top_ups where account_id = ${accountId} and status = 'pending'
+                and created_at > now() - interval '1 day' and not ${isAhead(sql, sql`created_at`)}) < ${UNPAID_A_DAY}
             on conflict (id) do nothing returning id
           )
           select id from made union select id from top_ups where id = ${id}`,
