@@ -35,7 +35,7 @@ export interface OwnedKey {
 }
 
 export interface SettingsStore {
-  /** Returns the account's keys that work, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
+  /** Of a time zone: returns the account's keys that work, whose budgets follow its calendar; undefined when Postgres does not know the zone. */
   change(id: string, change: AccountChange): Promise<readonly OwnedKey[] | undefined>
   /** Of the same version twice, the first time stays. */
   agree(id: string, version: string): Promise<void>
@@ -107,7 +107,7 @@ export function settingsStore(database: Database, now: () => number): SettingsSt
             )
             select changed.id is not null as found, k.id, k.key_hash
             from (select) as always left join changed on true left join api_keys k
-              on k.account_id = changed.id and k.revoked_at is null`,
+              on ${timeZone !== undefined} and k.account_id = changed.id and k.revoked_at is null`,
           once,
         )
         // Another change of the time zone came between.

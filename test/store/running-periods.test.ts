@@ -129,3 +129,15 @@ test("who has not heard of the new zone leases nothing of a day that begins with
   expect(shown?.budget?.spentMicro).toBe(micro(300n))
   expect(await grow(processId, keyId, "daily", end)).toMatchObject({ lease: { granted: 1_000n } })
 })
+
+test("a change of anything else reads none of the keys, of which there may be thousands", async () => {
+  const { accountId, keyId } = await limited("daily")
+  const store = accountStore(target.db, () => now)
+  expect(await store.change(accountId, { language: "en", buyerName: "Ana", budgetMails: false })).toEqual([])
+  expect(await store.change(accountId, {})).toEqual([])
+  expect((await store.change(accountId, { language: "id", timeZone: "Asia/Tokyo" }))?.map(({ id }) => id)).toEqual([
+    keyId,
+  ])
+  // Told again: who hears of it the second time may not have heard the first.
+  expect((await store.change(accountId, { timeZone: "Asia/Tokyo" }))?.map(({ id }) => id)).toEqual([keyId])
+})
