@@ -29,8 +29,8 @@ export interface DocumentStore {
   issue(name: DocumentName, content: object): Promise<IssuedDocument>
   /** The zone by which the account's first numbered statement has its month; undefined where there is none. */
   statementZone(accountId: string): Promise<string | undefined>
-  /** The names of an account's keys, those that are revoked too. */
-  keyNames(accountId: string): Promise<ReadonlyMap<string, string>>
+  /** The names of these keys of an account, of which it may have revoked any number. */
+  keyNames(accountId: string, keyIds: readonly string[]): Promise<ReadonlyMap<string, string>>
 }
 
 const once = { deadlineMs: 5_000, retry: true } as const
@@ -73,9 +73,10 @@ export const documentStore = (database: Database): DocumentStore => ({
     return row?.zone ?? undefined
   },
 
-  async keyNames(accountId) {
+  async keyNames(accountId, keyIds) {
     const rows = await database.run(
-      (sql) => sql<{ id: string; name: string }[]>`select id, name from api_keys where account_id = ${accountId}`,
+      (sql) => sql<{ id: string; name: string }[]>`
+        select id, name from api_keys where id = any(${sql.array([...keyIds])}::text[]) and account_id = ${accountId}`,
       once,
     )
     return new Map(rows.map(({ id, name }) => [id, name]))

@@ -189,7 +189,11 @@ export const documentsController = (deps: DocumentsDeps) => {
             const found = await statement(deps, { ...session, timeZone }, month)
             if (found instanceof Failure) return found
             if (found.month < found.first_month || Date.parse(found.from) > now()) return notThere()
-            const [framed, names] = await Promise.all([frame(session, timeZone), documents.keyNames(session.accountId)])
+            const keyIds = [...new Set(found.entries.flatMap(({ key_id: id }) => id ?? []))]
+            const [framed, names] = await Promise.all([
+              frame(session, timeZone),
+              documents.keyNames(session.accountId, keyIds),
+            ])
             if (framed instanceof Failure) return framed
             const content = { ...framed, ...statementOf(found, names) }
             return { content, isFinal: Date.parse(found.to) + SETTLED_MS <= now() }
