@@ -12,21 +12,24 @@ import {
   Email,
   Npwp,
   SomePassword,
+  knownTimeZone,
   TimeZone,
 } from "../../accounts/fields.ts"
 import { mayDo, type Permission, permissions, refusalOf } from "../../accounts/members.ts"
 import { Failure } from "../../failure/failure.ts"
 import { present } from "../../language/json.ts"
 import type { AccountChange } from "../../store/account-settings.ts"
+import type { AllowanceStore } from "../../store/allowances.ts"
 import type { UsageSumStore } from "../../store/usage-sums.ts"
 import { refused } from "../route.ts"
 import { accountJson, accountShape, shown } from "./account-json.ts"
 import { described, exactly, field, fieldAnd, flag, integer, micro as microShape, oneOf, orNull } from "../shapes.ts"
-import { type Authenticate, sessionCookie, signedInBy, clientInfoOf } from "./session.ts"
+import { type Authenticate, sessionCookie, signedInBy, clientInfoOf, tooOften } from "./session.ts"
 
 export interface AccountDeps {
   readonly accounts: Accounts
   readonly sums: UsageSumStore
+  readonly allowances: Pick<AllowanceStore, "take">
   readonly authenticate: Authenticate
   readonly legalVersion: string
   readonly now?: () => number
@@ -89,8 +92,11 @@ const Summary = Type.Object(
 const DAY_MS = 24 * 60 * 60 * 1000
 /** What the pace is taken from. */
 const PACE_DAYS = 7
+/** Of one account: each carries the running periods of all its keys over, of which there may be thousands. */
+const ZONES_A_DAY = 20
 
-export const accountController = ({ accounts, sums, authenticate, legalVersion, now = Date.now }: AccountDeps) => {
+export const accountController = (deps: AccountDeps) => {
+  const { accounts, sums, authenticate, legalVersion, now = Date.now } = deps
   const signedIn = signedInBy(authenticate)
   return new Elysia({ name: "dashboard/account" })
     .get(
@@ -115,6 +121,10 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
             en: "Change the time zone, in which budgets and days begin, the language, the mail of a low balance, and to whom receipts are made out",
             id: "Ubah zona waktu (awal hari dan awal anggaran), bahasa, e-mail saldo rendah, dan nama penerima kuitansi",
           },
+          description: {
+            en: `The time zone changes at most ${ZONES_A_DAY} times a day; beyond, 429 \`gateway.capacity\`.`,
+            id: `Zona waktu berubah paling banyak ${ZONES_A_DAY} kali sehari; selebihnya 429 \`gateway.capacity\`.`,
+          },
           body: Change,
           answer: accountShape,
         },
@@ -123,6 +133,8 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
             const refusal = field in body ? refusalOf(session.memberRole, permission) : undefined
             if (refusal !== undefined) return refusal
           }
+          const tooOften = present(body.time_zone) ? await zoneRefusal(session, body.time_zone, deps) : undefined
+          if (tooOften !== undefined) return tooOften
           const { language, ...change } = toChange(body)
           const own = { ...session, accountId: session.personId }
           const changed = [
@@ -192,6 +204,13 @@ export const accountController = ({ accounts, sums, authenticate, legalVersion, 
         ({ session }) => summaryOf(session, { accounts, sums }, now()),
       ),
     )
+}
+
+/** One that is none is refused later, and counts for nothing. */
+async function zoneRefusal({ accountId }: Session, zone: TimeZone, { allowances }: Pick<AccountDeps, "allowances">) {
+  if (!knownTimeZone(zone)) return undefined
+  const allowed = { name: `time zone of ${accountId}`, most: ZONES_A_DAY, seconds: DAY_MS / 1_000 }
+  return await tooOften(allowances, allowed, `An account changes its time zone at most ${ZONES_A_DAY} times a day.`)
 }
 
 async function summaryOf(session: Session, { accounts, sums }: Pick<AccountDeps, "accounts" | "sums">, at: number) {

@@ -89,7 +89,15 @@ export const dashboardApi = ({
     .use(authController({ accounts, links, authenticate, legalVersion: about.legalVersion }))
     .use(secondFactorController({ factors, authenticate }))
     .use(passkeysController({ factors, passkeys, authenticate }))
-    .use(accountController({ accounts, sums, authenticate, legalVersion: about.legalVersion }))
+    .use(
+      accountController({
+        accounts,
+        sums,
+        allowances: allowanceStore(database),
+        authenticate,
+        legalVersion: about.legalVersion,
+      }),
+    )
     .use(sessionsController({ accounts, authenticate }))
     .use(membersController({ members, authenticate }))
     .use(priceChangesController({ priceChanges: priceChangeStore(database), authenticate }))
@@ -106,7 +114,7 @@ export const dashboardApi = ({
     )
     .use(keysController({ keys, authenticate }))
     .use(managementTokensController({ children, authenticate }))
-    .use(breakerController({ breakers, authenticate }))
+    .use(breakerController({ breakers, allowances: allowanceStore(database), authenticate }))
     .use(topUpsController({ topUps, store: topUpStore, refunds: refundStore(shared.database), authenticate }))
     .use(usageController({ usage, sums, firstTokens: (question) => readFirstTokens(database, question), authenticate }))
     .use(runsController({ runs, keys, ports, authenticate }))

@@ -2,6 +2,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../../actors/money/micro.ts"
+import type { Session } from "../../accounts/accounts.ts"
 import type { Breakers, BreakerView } from "../../accounts/breakers.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Breaker, Pause } from "../../store/breakers.ts"
@@ -9,10 +10,12 @@ import type { SpendingAlert } from "../../store/alerts.ts"
 import { described, exactly, field, fieldAnd, micro as microShape, oneOf, orNull, text, time } from "../shapes.ts"
 import { breakerFields, KeyBreaker, PauseMinutes, toBreaker } from "./key-settings.ts"
 import { KEY_ID } from "./keys.ts"
-import { type Authenticate, signedInBy } from "./session.ts"
+import type { AllowanceStore } from "../../store/allowances.ts"
+import { type Authenticate, signedInBy, tooOften } from "./session.ts"
 
 export interface BreakerDeps {
   readonly breakers: Breakers
+  readonly allowances: Pick<AllowanceStore, "take">
   readonly authenticate: Authenticate
 }
 
@@ -69,8 +72,19 @@ const Shown = Type.Intersect(
   { $id: "Breaker" },
 )
 
-export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
+/** Of one account: each is told to all of its keys, in every process. */
+const CHANGES_AN_HOUR = 60
+const OFTEN = {
+  en: `At most ${CHANGES_AN_HOUR} times an hour the account's ceiling is set or its pause ended; beyond, 429 \`gateway.capacity\`.`,
+  id: `Batas akun diatur atau jedanya diakhiri paling banyak ${CHANGES_AN_HOUR} kali per jam; selebihnya 429 \`gateway.capacity\`.`,
+}
+
+export const breakerController = ({ breakers, allowances, authenticate }: BreakerDeps) => {
   const signedIn = signedInBy(authenticate)
+  const refusal = ({ accountId }: Session) => {
+    const allowed = { name: `breaker of ${accountId}`, most: CHANGES_AN_HOUR, seconds: 3_600 }
+    return tooOften(allowances, allowed, `An account changes its breaker at most ${CHANGES_AN_HOUR} times an hour.`)
+  }
   return new Elysia({ name: "dashboard/breaker" })
     .get(
       ...signedIn(
@@ -97,11 +111,15 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
             en: "Set the account's ceiling for ten minutes, and how much more than usual is worth a warning",
             id: "Atur batas sepuluh menit akun, dan berapa kali lipat dari biasanya yang perlu diperingatkan",
           },
+          description: OFTEN,
           body: OwnBreaker,
           answer: Shown,
         },
-        async ({ session, body }) =>
-          shown(await breakers.setAccount(session, { ...toBreaker(body), factor: body.factor ?? undefined })),
+        async ({ session, body }) => {
+          const refused = await refusal(session)
+          if (refused !== undefined) return refused
+          return shown(await breakers.setAccount(session, { ...toBreaker(body), factor: body.factor ?? undefined }))
+        },
       ),
     )
     .post(
@@ -132,9 +150,12 @@ export const breakerController = ({ breakers, authenticate }: BreakerDeps) => {
             en: "Take calls of a paused account again; what was spent until now counts for its ceiling no more",
             id: "Terima lagi panggilan akun yang dijeda; yang terpakai sampai saat ini tidak lagi dihitung terhadap batasnya",
           },
+          description: OFTEN,
           status: 204,
         },
         async ({ session }) => {
+          const refused = await refusal(session)
+          if (refused !== undefined) return refused
           const resumed = await breakers.resume(session)
           return resumed instanceof Failure ? resumed : undefined
         },

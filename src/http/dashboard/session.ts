@@ -6,6 +6,7 @@ import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/bearer-tokens.ts"
 import { type Permission, refusalOf } from "../../accounts/members.ts"
 import { actingAs } from "../../store/database.ts"
+import type { AllowanceStore } from "../../store/allowances.ts"
 import { turns } from "../../store/gate.ts"
 import { Failure } from "../../failure/failure.ts"
 import { SESSION_DAYS, type ClientInfo } from "../../store/accounts.ts"
@@ -54,6 +55,18 @@ export function inTurn<T>(
 ): Promise<T | Failure> {
   const { ofAccount, ofOne } = changesSomething(request) ? lines.changes : lines.questions
   return ofOne(id, () => ofAccount(accountId, work))
+}
+
+/** Of what touches all keys of an account, of which there may be thousands, it does so much in a time; then the refusal. */
+export async function tooOften(
+  allowances: Pick<AllowanceStore, "take">,
+  allowed: Parameters<AllowanceStore["take"]>[0],
+  message: string,
+): Promise<Failure | undefined> {
+  const waitS = await allowances.take(allowed)
+  return waitS === undefined
+    ? undefined
+    : new Failure("gateway.capacity", { message, retryAfterS: Math.max(1, Math.ceil(waitS)) })
 }
 
 /** What a route of whoever is signed in takes: a permission in the account that is looked at, or `self` for what is the person's own. */

@@ -207,7 +207,7 @@ export async function openWorld(options: WorldOptions = {}) {
     .use(authController({ accounts, links, authenticate, legalVersion: LEGAL_VERSION }))
     .use(secondFactorController({ factors, authenticate }))
     .use(passkeysController({ factors, passkeys, authenticate }))
-    .use(accountController({ accounts, sums, authenticate, legalVersion: LEGAL_VERSION }))
+    .use(accountController({ accounts, sums, allowances, authenticate, legalVersion: LEGAL_VERSION }))
     .use(sessionsController({ accounts, authenticate }))
     .use(
       membersController({
@@ -246,6 +246,7 @@ export async function openWorld(options: WorldOptions = {}) {
           keysChanged,
           ceilingChanged() {},
         }),
+        allowances,
         authenticate,
       }),
     )
