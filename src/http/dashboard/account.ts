@@ -93,7 +93,7 @@ const DAY_MS = 24 * 60 * 60 * 1000
 /** What the pace is taken from. */
 const PACE_DAYS = 7
 /** Of one account: each carries the running periods of all its keys over, of which there may be thousands. */
-const ZONES_A_DAY = 20
+const ZONES_A_DAY = 50
 
 export const accountController = (deps: AccountDeps) => {
   const { accounts, sums, authenticate, legalVersion, now = Date.now } = deps

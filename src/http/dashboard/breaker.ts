@@ -2,7 +2,6 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { microToJson } from "../../../actors/money/micro.ts"
-import type { Session } from "../../accounts/accounts.ts"
 import type { Breakers, BreakerView } from "../../accounts/breakers.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { Breaker, Pause } from "../../store/breakers.ts"
@@ -73,18 +72,10 @@ const Shown = Type.Intersect(
 )
 
 /** Of one account: each is told to all of its keys, in every process. */
-const CHANGES_AN_HOUR = 60
-const OFTEN = {
-  en: `At most ${CHANGES_AN_HOUR} times an hour the account's ceiling is set or its pause ended; beyond, 429 \`gateway.capacity\`.`,
-  id: `Batas akun diatur atau jedanya diakhiri paling banyak ${CHANGES_AN_HOUR} kali per jam; selebihnya 429 \`gateway.capacity\`.`,
-}
+const CHANGES_AN_HOUR = 300
 
 export const breakerController = ({ breakers, allowances, authenticate }: BreakerDeps) => {
   const signedIn = signedInBy(authenticate)
-  const refusal = ({ accountId }: Session) => {
-    const allowed = { name: `breaker of ${accountId}`, most: CHANGES_AN_HOUR, seconds: 3_600 }
-    return tooOften(allowances, allowed, `An account changes its breaker at most ${CHANGES_AN_HOUR} times an hour.`)
-  }
   return new Elysia({ name: "dashboard/breaker" })
     .get(
       ...signedIn(
@@ -111,12 +102,17 @@ export const breakerController = ({ breakers, allowances, authenticate }: Breake
             en: "Set the account's ceiling for ten minutes, and how much more than usual is worth a warning",
             id: "Atur batas sepuluh menit akun, dan berapa kali lipat dari biasanya yang perlu diperingatkan",
           },
-          description: OFTEN,
+          description: {
+            en: `At most ${CHANGES_AN_HOUR} times an hour; beyond, 429 \`gateway.capacity\`.`,
+            id: `Paling banyak ${CHANGES_AN_HOUR} kali per jam; selebihnya 429 \`gateway.capacity\`.`,
+          },
           body: OwnBreaker,
           answer: Shown,
         },
         async ({ session, body }) => {
-          const refused = await refusal(session)
+          const allowed = { name: `breaker of ${session.accountId}`, most: CHANGES_AN_HOUR, seconds: 3_600 }
+          const message = `An account's breaker is set at most ${CHANGES_AN_HOUR} times an hour.`
+          const refused = await tooOften(allowances, allowed, message)
           if (refused !== undefined) return refused
           return shown(await breakers.setAccount(session, { ...toBreaker(body), factor: body.factor ?? undefined }))
         },
@@ -150,12 +146,9 @@ export const breakerController = ({ breakers, allowances, authenticate }: Breake
             en: "Take calls of a paused account again; what was spent until now counts for its ceiling no more",
             id: "Terima lagi panggilan akun yang dijeda; yang terpakai sampai saat ini tidak lagi dihitung terhadap batasnya",
           },
-          description: OFTEN,
           status: 204,
         },
         async ({ session }) => {
-          const refused = await refusal(session)
-          if (refused !== undefined) return refused
           const resumed = await breakers.resume(session)
           return resumed instanceof Failure ? resumed : undefined
         },
