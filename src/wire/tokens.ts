@@ -248,6 +248,10 @@ const checked = (count: Count): number | undefined =>
 
 const isCount = (count: Count): count is number => typeof count === "number" && Number.isInteger(count) && count >= 0
 
+/** What of an answer was thinking, for its client to see; undefined where that cannot be true. */
+export const reasoningIn = (output: number, count: Count): number | undefined =>
+  isCount(count) && count <= output ? count : undefined
+
 /** More than any backend runs for one call: a count over it is not believed further. */
 const MOST_SEARCHES = 100
 

@@ -2,9 +2,10 @@ import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import { usageSearches, usageTokens as chat } from "../../src/wire/shared/chunks.ts"
-import { SearchCount, usageTokens as messages } from "../../src/wire/messages/usage.ts"
+import { readUsage as chatUsage } from "../../src/wire/chat/events-in.ts"
+import { decodeUsage as messagesUsage, SearchCount, usageTokens as messages } from "../../src/wire/messages/usage.ts"
 import { responsesFormat } from "../../src/wire/responses/format.ts"
-import { usageTokens as responses } from "../../src/wire/responses/reply.ts"
+import { replyUsage as responsesUsage, usageTokens as responses } from "../../src/wire/responses/reply.ts"
 import { plausibleTokens } from "../../src/wire/tokens.ts"
 
 describe("buckets are disjoint whatever the format counts", () => {
@@ -46,6 +47,18 @@ describe("reasoning that no total can be right about", () => {
   test("takes nothing away from the output", () => expect(countedChat(5, -2, 13)?.output).toBe(5))
   test("stands for no output that is missing", () => expect(countedChat(null, 3, 13)).toBeUndefined())
   test("is one token as well as many", () => expect(countedChat(5, 1, 16)?.output).toBe(6))
+})
+
+test("reasoning that is no part of the answer's count is told no client, whatever its backend speaks", () => {
+  const told = (reasoning: Json) => [
+    chatUsage({ prompt_tokens: 10, completion_tokens: 5, completion_tokens_details: { reasoning_tokens: reasoning } }),
+    messagesUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { thinking_tokens: reasoning } }),
+    responsesUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { reasoning_tokens: reasoning } }),
+  ]
+  for (const reasoning of [0, 5])
+    expect(told(reasoning).map((usage) => usage?.reasoning)).toEqual([reasoning, reasoning, reasoning])
+  for (const reasoning of [6, -1, 1.5, 1e300, null, "3", {}])
+    expect(told(reasoning).map((usage) => usage?.reasoning)).toEqual([undefined, undefined, undefined])
 })
 
 test("cache details that are missing or null are 0", () => {

@@ -9,6 +9,7 @@ import type { BackendStream, ClientView } from "../format.ts"
 import { ChunkStream, END_MARK, usageIn, usageTokens } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"
 import { CallReader } from "../shared/tools.ts"
+import { reasoningIn } from "../tokens.ts"
 import { unreachable } from "../../../actors/unreachable.ts"
 
 /** What a model writes, and what a vendor pads events with. */
@@ -161,8 +162,7 @@ export const readUsage = (usage: Json | undefined): Usage | undefined => {
   if (tokens === undefined) return undefined
   const details = isObject(usage) ? usage.completion_tokens_details : undefined
   const reasoning = isObject(details) ? details.reasoning_tokens : undefined
-  const believable = typeof reasoning === "number" && Number.isSafeInteger(reasoning) && reasoning >= 0
-  return { tokens, reasoning: believable && reasoning <= tokens.output ? reasoning : undefined }
+  return { tokens, reasoning: reasoningIn(tokens.output, reasoning) }
 }
 
 export const chatUsage = ({ tokens, reasoning }: Usage): JsonObject => {

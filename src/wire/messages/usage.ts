@@ -5,7 +5,7 @@
 import type { Tokens } from "../../../actors/money/price.ts"
 import type { FinishReason, Usage } from "../../language/prompt.ts"
 import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import { boundedSearches, reportedSearches, tokensFromDisjoint } from "../tokens.ts"
+import { boundedSearches, reasoningIn, reportedSearches, tokensFromDisjoint } from "../tokens.ts"
 import { SEARCH_TOOL } from "./content.ts"
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
@@ -96,7 +96,7 @@ export function decodeUsage(usage: Json | undefined): Usage | undefined {
   if (tokens === undefined) return undefined
   const details = isObject(usage) ? usage["output_tokens_details"] : undefined
   const thinking = isObject(details) ? details["thinking_tokens"] : undefined
-  return { tokens, reasoning: typeof thinking === "number" ? thinking : undefined }
+  return { tokens, reasoning: reasoningIn(tokens.output, thinking) }
 }
 
 export const encodeUsage = ({ tokens, reasoning }: Usage): JsonObject => ({

@@ -8,7 +8,7 @@ import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../
 import { filled, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { boundedSearches, plausibleTokens, tokensFromInclusive } from "../tokens.ts"
+import { boundedSearches, plausibleTokens, reasoningIn, tokensFromInclusive } from "../tokens.ts"
 import { answerParts, backendSide } from "./items-in.ts"
 import {
   callItem,
@@ -168,7 +168,7 @@ export function replyUsage(usage: Json | undefined): Usage | undefined {
   if (tokens === undefined || !isObject(usage)) return undefined
   const details = usage["output_tokens_details"]
   const reasoning = isObject(details) ? details["reasoning_tokens"] : undefined
-  return { tokens, reasoning: typeof reasoning === "number" ? reasoning : undefined }
+  return { tokens, reasoning: reasoningIn(tokens.output, reasoning) }
 }
 
 /** An answer that was cut off for a reason that is not known was cut off all the same. */

@@ -46,15 +46,12 @@ const answered = fc
     parts: fc.array(fc.oneof(textPart, thinkingPart, callPart), { maxLength: 6 }),
     reason: fc.constantFrom<FinishReason>("stop", "stop-sequence", "length", "content-filter", "pause"),
     sequence: word,
-    usage: fc.record({
-      tokens: fc.record({
-        input: count.map((tokens) => tokens + 1),
-        cacheRead: count,
-        cacheWrite: count,
-        output: count,
-      }),
-      reasoning: fc.option(count, { nil: undefined }),
-    }),
+    usage: fc
+      .record({ input: count, cacheRead: count, cacheWrite: count, output: count, reasoning: fc.option(count) })
+      .map(({ reasoning, ...tokens }) => ({
+        tokens: { ...tokens, input: tokens.input + 1 },
+        reasoning: reasoning === null ? undefined : Math.min(reasoning, tokens.output),
+      })),
   })
   .map(({ parts, reason, sequence, usage }): ModelReply => {
     const finish = parts.some(({ type }) => type === "tool-call") ? "tool-calls" : reason

@@ -105,10 +105,9 @@ const part: fc.Arbitrary<AssistantPart> = fc.oneof(
   fc.record({ type: fc.constant("tool-call" as const), id, name: id, arguments: text, custom: fc.constant(true) }),
 )
 const count = fc.nat({ max: 10_000 })
-const usage: fc.Arbitrary<Usage> = fc.record({
-  tokens: fc.record({ input: count, cacheRead: count, cacheWrite: count, output: count }),
-  reasoning: count,
-})
+const usage: fc.Arbitrary<Usage> = fc
+  .record({ input: count, cacheRead: count, cacheWrite: count, output: count, reasoning: count })
+  .map(({ reasoning, ...tokens }) => ({ tokens, reasoning: Math.min(reasoning, tokens.output) }))
 
 /** What this format can say: no stop sequence, no pause, and calls are what an answer with calls ends for. */
 export const reply: fc.Arbitrary<ModelReply> = fc
