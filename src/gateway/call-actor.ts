@@ -143,8 +143,8 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     return admitted
   }
 
-  onBackendActivity(): void {
-    this.timeouts.onActivity()
+  onBackendActivity(isAnswering = false): void {
+    this.timeouts.onActivity(isAnswering)
   }
   onContent(): void {
     this.receive({ type: "content" })

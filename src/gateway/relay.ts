@@ -31,8 +31,8 @@ interface StreamComplete {
 export interface RelayTarget {
   /** Text for the client. */
   write(text: string): void
-  /** The backend sent an event. A part of an event does not count. */
-  onBackendActivity(): void
+  /** The backend sent an event. A part of an event does not count. `isAnswering`: it has begun to answer, also where the client sees none of it. */
+  onBackendActivity(isAnswering?: boolean): void
   /** Something of this stream is about to be written. */
   onCommit(): void
 }
@@ -52,6 +52,7 @@ export class Relay {
   #buffered = ""
   #committed = false
   #usable = false
+  #isAnswering = false
 
   constructor(reader: StreamReader, bounds: AnswerBounds, call: RelayTarget, watch: RelayWatch) {
     this.#reader = reader
@@ -112,7 +113,7 @@ export class Relay {
         else this.#add(step, out)
       }
     }
-    if (hasEvent || out.length > 0) this.#call.onBackendActivity()
+    if (hasEvent || out.length > 0) this.#call.onBackendActivity(this.#isAnswering)
     if (out.length > 0) this.#call.write(out.join(""))
     return end
   }
@@ -128,7 +129,8 @@ export class Relay {
   }
 
   #add({ kind, bytes }: SentStep, out: string[]): void {
-    if (kind === "preamble" && !this.#committed) {
+    if (kind === "hidden") this.#isAnswering = true
+    if ((kind === "preamble" || kind === "hidden") && !this.#committed) {
       this.#buffered += bytes
       if (this.#buffered.length > MAX_BUFFERED_LENGTH) out.push(this.#takeBuffered())
       return

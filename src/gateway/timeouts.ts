@@ -75,8 +75,9 @@ export class Timeouts {
     this.#waitingSince = this.#clock.running()
     if (this.#hasContent && this.#reason === undefined) this.#restartTimer(this.#limits.upstreamIdleMs)
   }
-  /** The backend sent something: an event, or a piece of an answer that has no events. */
-  onActivity(): void {
+  /** The backend sent something: an event, or a piece of an answer that has no events. What it thinks unseen is a beginning too. */
+  onActivity(isAnswering = false): void {
+    if (isAnswering) this.onContent()
     if (this.#waitingSince !== undefined) this.#waitingSince = this.#clock.running()
   }
   /** No backend is waited for until the next `startWaiting`. */
