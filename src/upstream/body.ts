@@ -101,7 +101,7 @@ export function readText(response: Response, maxBytes: number, onPiece: () => vo
 
 async function readBounded(response: Response, maxBytes: number, onPiece: () => void): Promise<string | undefined> {
   if (Number(response.headers.get("content-length") ?? 0) > maxBytes) {
-    await response.body?.cancel()
+    await response.body?.cancel().catch(() => {})
     return undefined
   }
   if (response.body === null) return ""
@@ -115,7 +115,7 @@ async function readBounded(response: Response, maxBytes: number, onPiece: () => 
     onPiece()
     size += value.length
     if (size > maxBytes) {
-      await reader.cancel()
+      await reader.cancel().catch(() => {})
       return undefined
     }
     text += decoder.decode(value, { stream: true })

@@ -82,7 +82,7 @@ export async function send(call: UpstreamCall, network: Network): Promise<Respon
   }
   const plain = decompressed(response)
   if (plain === undefined) {
-    await response.body?.cancel()
+    await response.body?.cancel().catch(() => {})
     return { ...connectionFault(response.ok), retryAfterMs: undefined, alert: true, status: response.status }
   }
   return response.ok ? decodeEventStream(plain) : await readRefusal(plain, call, network)

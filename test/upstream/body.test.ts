@@ -185,3 +185,16 @@ test.each([
   const told = await refusal(new Response("{}", { status: 429, headers: { "Retry-After": seconds } }))(0)
   expect(told).toMatchObject([{ status: 429, retryAfterMs }])
 })
+
+describe("a body that has broken off by the time that it is given up", () => {
+  const broken = () => new ReadableStream<Uint8Array>({ start: (controller) => controller.error(new Error("reset")) })
+  test("is given up for how it is packed", async () => {
+    const packed = new Response(broken(), { headers: { "Content-Encoding": "unheard-of" } })
+    expect(await refusal(packed)(0)).toMatchObject([{ status: 200, alert: true, retryAfterMs: undefined }])
+  })
+
+  test("is given up for its length", async () => {
+    const long = new Response(broken(), { headers: { "Content-Length": "2000000" } })
+    expect(await readText(long, 1_000_000, () => {})).toBeUndefined()
+  })
+})
