@@ -28,8 +28,11 @@ export function decompressed(response: Response): Response | undefined {
   const plain = new Headers(headers)
   plain.delete("content-encoding")
   plain.delete("content-length")
-  return new Response(streamOf(unpacker), { status, headers: plain })
+  return new Response(streamOf(unpacker), { status: Math.min(status, HIGHEST_STATUS), headers: plain })
 }
+
+/** Backends also send higher ones, with which no response can be made. */
+const HIGHEST_STATUS = 599
 
 /** Each chunk is read when the consumer asks for it. */
 function streamOf(unpacker: AsyncIterable<Uint8Array>): ReadableStream<Uint8Array> {

@@ -82,6 +82,22 @@ describe("a backend's body", () => {
     liar.close()
   })
 
+  test("is unpacked under a status that HTTP does not have, too", async () => {
+    const bytes = gzipSync('{"error":{}}')
+    const odd = createServer((socket) => {
+      socket.on("error", () => {})
+      socket.write(`HTTP/1.1 999 Odd\r\nContent-Encoding: gzip\r\nContent-Length: ${bytes.length}\r\n\r\n`)
+      socket.end(bytes)
+    }).listen(0, "127.0.0.1")
+    await once(odd, "listening")
+    const response = await fetch(`http://127.0.0.1:${(odd.address() as AddressInfo).port}`, { decompress: false })
+    expect(response.status).toBe(999)
+    const plain = decompressed(response)
+    expect(plain?.status).toBe(599)
+    expect(await plain?.text()).toBe('{"error":{}}')
+    odd.close()
+  })
+
   test("that is a bomb is not unpacked beyond its bound", async () => {
     const bomb = gzipSync(Buffer.alloc(500_000_000, 0x20))
     Bun.gc(true)
