@@ -56,7 +56,7 @@ const madeArchive = (sql: Sql) => sql`
   values ('usage_before', '', 'req_000000001', 'epoch', 0, 0, 0, 0, '')`
 
 /** The victim's call is one of a run. */
-async function madeRun({ sql, victim }: BrokenBooks, { budget, spent }: { budget: number; spent: number }) {
+export async function madeRun({ sql, victim }: BrokenBooks, { budget, spent }: { budget: number; spent: number }) {
   await sql`insert into runs (id, account_id, key_id, name, budget_micro, created_at, ends_at)
     values ('run_1', ${victim.accountId}, ${victim.keyId}, '1', ${budget}, '2020-01-01', '2120-01-01')`
   await sql`update usage set run_id = 'run_1' where request_id = ${victim.requestId} and part = 0`
