@@ -9,7 +9,7 @@ import { ownerSession } from "./dashboard/session.ts"
 
 /** The controller alone, on a session that can end and with short times; of the account's own person, or of a member. */
 export function serveEvents(lookMs = 20, member?: string) {
-  const state = { signedIn: true, read: Promise.resolve(), reads: 0, looks: 0 }
+  const state = { signedIn: true, read: Promise.resolve(), reads: 0, looks: 0, isThere: true }
   const events = new Events()
   const looksAt = { accountId: "acc_1", timeZone: "UTC", role: "viewer" as const, seenUntil: undefined }
   const session = member === undefined ? ownerSession("acc_1") : { ...ownerSession(member), looksAt }
@@ -40,7 +40,7 @@ export function serveEvents(lookMs = 20, member?: string) {
       accounts: {
         account: () => {
           state.reads++
-          return state.read.then(() => account)
+          return state.read.then(() => (state.isThere ? account : new Failure("auth.unauthorized")))
         },
       },
       authenticate: Object.assign(
