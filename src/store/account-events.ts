@@ -5,6 +5,7 @@
  */
 import type { Database } from "./database.ts"
 import { hasRoom } from "./outbox.ts"
+import { isAhead } from "./sql.ts"
 
 export interface AccountEvent {
   readonly id: bigint
@@ -164,7 +165,7 @@ export const webhookStore = (database: Database): WebhookStore => ({
         insert into outbox (account_id, channel, kind, expires_at, data)
         select account_id, 'webhook', 'webhook.test', now() + interval '1 hour', '{}'::jsonb from present
         where ${hasRoom(sql, sql`account_id`)} and not exists (select from outbox o where o.account_id = ${accountId}
-          and o.kind = 'webhook.test' and o.created_at > now() - make_interval(secs => ${TEST_GAP}))
+          and o.kind = 'webhook.test' and o.created_at > now() - make_interval(secs => ${TEST_GAP}) and not ${isAhead(sql, sql`o.created_at`)})
         returning 1`,
     )
     return rows.length > 0

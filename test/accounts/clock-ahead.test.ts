@@ -55,7 +55,7 @@ async function owner() {
   const { id, token, email } = await world.signUp()
   await world.sql`update accounts set email_unproved = false where id = ${id}`
   await world.call("PUT", "/account/webhook", { token, body: { url: `https://${HOST}/loket` } })
-  return { id, email }
+  return { id, email, token }
 }
 
 test("a link is mailed once the clock is set back", async () => {
@@ -91,6 +91,17 @@ test("an event that a process took by that clock, and did not end, is posted", a
   const { id } = await owner()
   await alert(id, -1, { channel: "webhook" })
   await world.sql`update outbox set tried_at = now() + interval '7 hours', taken_until = now() + interval '7 hours 1 minute'`
+  await look()
+  expect(receiver.received).toHaveLength(1)
+})
+
+test("a test of the webhook is sent, though another was by that clock; and none a moment after it", async () => {
+  const { id, token } = await owner()
+  await alert(id, 7, { channel: "webhook", sent: true })
+  await world.sql`update outbox set kind = 'webhook.test' where account_id = ${id}`
+  const ask = async () => (await world.call("POST", "/account/webhook/test", { token })).status
+  expect(await ask()).toBe(204)
+  expect(await ask()).toBe(400)
   await look()
   expect(receiver.received).toHaveLength(1)
 })
