@@ -200,8 +200,8 @@ async function gatherStream(
   const end = await readEvents(response.body, bounds, call.ports.clock, (events) => {
     for (let event = events.next(); event !== undefined; event = events.next()) {
       if (event instanceof Failure || isTooComplex(event.data, bounds, EVENT_NESTING)) return overlongFault
-      call.onBackendActivity()
       const step = stream.read(event)
+      call.onBackendActivity(step === "working")
       if (step instanceof Failure) return brokenFault(step)
       if (step === "overlong") return overlongFault
       if (stream.hasContent && !hasContent) onContent()

@@ -128,8 +128,8 @@ export class Relay {
     if (length > 0) this.#watch.output.unread(length)
   }
 
-  #add({ kind, bytes }: SentStep, out: string[]): void {
-    if (kind === "hidden") this.#isAnswering = true
+  #add({ kind, bytes, isWorking }: SentStep, out: string[]): void {
+    if (kind === "hidden" || isWorking === true) this.#isAnswering = true
     if ((kind === "preamble" || kind === "hidden") && !this.#committed) {
       this.#buffered += bytes
       if (this.#buffered.length > MAX_BUFFERED_LENGTH) out.push(this.#takeBuffered())

@@ -95,7 +95,8 @@ export class RelayedStream implements StreamReader {
     const bytes = sent === undefined ? "" : encodeSse(sent.event, sent.data)
     if (meaning === "terminal") return this.#steps.terminal(bytes)
     if (meaning === "content" && sent !== undefined) this.#learn(event, sent, bytes)
-    return this.#steps.step(meaning === "content", bytes)
+    const step = this.#steps.step(meaning === "content", bytes)
+    return meaning === "working" ? { ...step, isWorking: true } : step
   }
 
   tokens(): Tokens | undefined {
@@ -171,7 +172,7 @@ export class TranslatedStream implements StreamReader {
     if (meaning instanceof Failure || meaning === "terminal") this.#ended = true
     if (meaning instanceof Failure) return { kind: "failure", failure: meaning }
     if (meaning === "content") this.#hasContent = true
-    return this.#written(this.#stream.events(event, body), meaning === "content" ? "hidden" : "preamble")
+    return this.#written(this.#stream.events(event, body), meaning === "empty" ? "preamble" : "hidden")
   }
 
   tokens(): Tokens | undefined {
@@ -201,7 +202,7 @@ export class TranslatedStream implements StreamReader {
 const RANK = { preamble: 0, hidden: 1, trailer: 2, content: 3, terminal: 4 } as const
 
 /** What reading one event of an answer that is gathered came to. */
-export type Gathering = "more" | "whole" | "overlong" | Failure
+export type Gathering = "more" | "working" | "whole" | "overlong" | Failure
 
 /** For a client that is told the answer whole. What is held is bounded, by its length in JSON, in UTF-16 units. */
 export class GatheredStream {
@@ -236,7 +237,7 @@ export class GatheredStream {
       this.#unmeasured = 0
       if (JSON.stringify(this.#gatherer.reply()).length > this.#mostLength) return "overlong"
     }
-    return meaning === "terminal" ? "whole" : "more"
+    return meaning === "terminal" ? "whole" : meaning === "working" ? "working" : "more"
   }
 
   /** What was counted of what has come, also of an answer that breaks off. */

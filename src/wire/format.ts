@@ -94,8 +94,11 @@ export interface BackendSide {
  */
 export type EncodedPrompt = (forwarding: Pick<Forwarding, "maxOutputTokens" | "stream">) => JsonObject
 
-/** An event without content of its own is "empty"; a stream's last one is "terminal". */
-export type EventMeaning = "content" | "empty" | "terminal" | Failure
+/**
+ * An event without content of its own is "empty", or "working" where it shows that the model is at work on its answer: it thinks and shows
+ * nothing of it, or searches. A stream's last one is "terminal".
+ */
+export type EventMeaning = "content" | "working" | "empty" | "terminal" | Failure
 
 /** One stream of a backend, event by event. `body` is an event's data. */
 export interface BackendStream {
@@ -201,6 +204,8 @@ export type StreamStep = SentStep | { readonly kind: "failure"; readonly failure
 export interface SentStep {
   readonly kind: "preamble" | "hidden" | "content" | "trailer" | "terminal"
   readonly bytes: string
+  /** The model is at work on its answer, though none of it has come. */
+  readonly isWorking?: boolean
 }
 
 /** A backend's stream for one client. */

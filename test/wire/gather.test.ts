@@ -27,7 +27,7 @@ function gatherAll(format: BackendSide, events: readonly SseEvent[], mostLength 
   for (const event of events) {
     const came = stream.read(event)
     if (came === "whole") return stream.reply()
-    if (came !== "more") return came
+    if (came !== "more" && came !== "working") return came
   }
   return "unfinished" as const
 }

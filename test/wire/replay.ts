@@ -50,7 +50,9 @@ export const oneByteEach = (bytes: Uint8Array): Uint8Array[] => Array.from(bytes
 
 /** The steps as a word of letters: preamble, hidden, Content, trailer, Terminal, Failure. */
 export const kinds = (steps: readonly StreamStep[]): string =>
-  steps.map(({ kind }) => ({ preamble: "p", hidden: "h", content: "C", trailer: "t", terminal: "T", failure: "F" })[kind]).join("")
+  steps
+    .map(({ kind }) => ({ preamble: "p", hidden: "h", content: "C", trailer: "t", terminal: "T", failure: "F" })[kind])
+    .join("")
 
 export const sent = (steps: readonly StreamStep[]): string =>
   steps.map((step) => (step.kind === "failure" ? "" : step.bytes)).join("")

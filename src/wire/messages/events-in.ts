@@ -54,7 +54,8 @@ class MessagesStream implements BackendStream {
       this.#usage = laterUsage(this.#usage ?? {}, body.usage)
       this.#searches.usage(body.usage)
     }
-    return hasContent(type, body) ? "content" : "empty"
+    if (hasContent(type, body)) return "content"
+    return type === "content_block_start" && isThought(body.content_block) ? "working" : "empty"
   }
 
   relayed(came: SseEvent, body: JsonObject): SseEvent {
@@ -108,6 +109,10 @@ const hasContent = (type: string, body: JsonObject): boolean => {
 const isContent = (delta: JsonObject): boolean =>
   delta.type !== "signature_delta" &&
   Object.entries(delta).some(([key, value]) => key !== "type" && (filled(value) || isObject(value)))
+
+/** Where none of it is shown, no more than this comes of it until it is over. */
+const isThought = (block: Json | undefined): boolean =>
+  isObject(block) && (block.type === "thinking" || block.type === "redacted_thinking")
 
 /** Text and thinking blocks start empty; a tool's name, or a server tool's whole result, comes with the start. */
 export const isContentBlock = (block: JsonObject): boolean =>

@@ -5,7 +5,7 @@
 import type { Tokens } from "../../../actors/money/price.ts"
 import { isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
 import { Steps } from "../backend-stream.ts"
-import type { StreamReader, StreamStep } from "../format.ts"
+import type { SentStep, StreamReader, StreamStep } from "../format.ts"
 import { encodeSse, eventObject, type SseEvent } from "../sse.ts"
 import { assign, GrowingBlocks } from "./reply.ts"
 import { type FoundPage, resultBlock, SEARCH_TOOL, searchBlock, type SearchErrorCode, webCitation } from "./content.ts"
@@ -231,7 +231,7 @@ export class TurnReader implements StreamReader {
         // One answer, one beginning.
         return this.#steps.step(false, this.#terms.blocksSent === 0 ? step.bytes : "")
       case "content_block_start":
-        return this.#begin(body, has)
+        return { ...this.#begin(body, has), isWorking: step.isWorking === true }
       case "content_block_delta":
         return this.#grow(body, has)
       case "content_block_stop":
@@ -245,7 +245,7 @@ export class TurnReader implements StreamReader {
     }
   }
 
-  #begin(body: JsonObject, has: boolean): StreamStep {
+  #begin(body: JsonObject, has: boolean): SentStep {
     const block: JsonObject = isObject(body["content_block"]) ? body["content_block"] : {}
     const place = isSearchCall(block) ? undefined : this.#index++
     this.#open.set(body["index"], place)
@@ -264,7 +264,7 @@ export class TurnReader implements StreamReader {
   }
 
   /** The event with the block's place in the whole answer; nothing of a search. */
-  #pass(body: JsonObject, has: boolean): StreamStep {
+  #pass(body: JsonObject, has: boolean): SentStep {
     const index = this.#open.get(body["index"])
     if (index === undefined) return this.#steps.nothing()
     return this.#steps.step(has, encodeSse(readText(body["type"]), JSON.stringify({ ...body, index })))

@@ -55,7 +55,8 @@ class ResponseStream implements BackendStream {
     if (typeof response?.id === "string") this.#id = response.id
     if (typeof response?.created_at === "number") this.#createdAt = response.created_at
     if (type === "response.completed" || type === "response.incomplete") return "terminal"
-    return hasContent(type, body) ? "content" : "empty"
+    if (hasContent(type, body)) return "content"
+    return type === "response.output_item.added" && isWork(body.item) ? "working" : "empty"
   }
 
   relayed(came: SseEvent, body: JsonObject): SseEvent {
@@ -103,6 +104,10 @@ interface Piece {
   readonly index: number
   length: number
 }
+
+/** Reasoning of which nothing is shown, and searches. */
+const isWork = (item: Json | undefined): boolean =>
+  isObject(item) && (item.type === "reasoning" || item.type === "web_search_call")
 
 class EventDecoder {
   readonly #side: Side

@@ -2,8 +2,11 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
 import type { Json, JsonObject } from "../../../src/language/json.ts"
+import { RelayedStream } from "../../../src/wire/backend-stream.ts"
 import { resultBlock, searchBlock, searchId } from "../../../src/wire/messages/content.ts"
+import { backendStream } from "../../../src/wire/messages/events-in.ts"
 import { decodeRequest } from "../../../src/wire/messages/format.ts"
+import { TurnReader } from "../../../src/wire/messages/server-tools-answer.ts"
 import { expandHistory } from "../../../src/wire/messages/server-tools.ts"
 
 interface Said {
@@ -150,4 +153,13 @@ test("what came of an earlier search is told in words where there are no pages",
   const [nothing] = told(resultBlock("srvtoolu_1", []))
   expect(nothing).toMatchObject({ content: "Nothing was found." })
   expect(nothing).not.toHaveProperty("is_error")
+})
+
+test("of a turn, too, thinking that is not shown says that the model is at work, and other blocks do not", () => {
+  const inner = new RelayedStream(backendStream({ model: "m", includeUsage: true }))
+  const reader = new TurnReader(inner, { blocksSent: 0, clientSources: new Set() })
+  const begins = (index: number, block: JsonObject) =>
+    reader.read({ event: "", data: JSON.stringify({ type: "content_block_start", index, content_block: block }) })
+  expect(begins(0, { type: "text", text: "" })).toMatchObject({ kind: "preamble", isWorking: false })
+  expect(begins(1, { type: "thinking", thinking: "" })).toMatchObject({ kind: "preamble", isWorking: true })
 })
