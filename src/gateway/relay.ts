@@ -129,8 +129,8 @@ export class Relay {
   }
 
   #add({ kind, bytes, isWorking }: SentStep, out: string[]): void {
-    if (kind === "hidden" || isWorking === true) this.#isAnswering = true
-    if ((kind === "preamble" || kind === "hidden") && !this.#committed) {
+    if (isWorking === true) this.#isAnswering = true
+    if (kind === "preamble" && !this.#committed) {
       this.#buffered += bytes
       if (this.#buffered.length > MAX_BUFFERED_LENGTH) out.push(this.#takeBuffered())
       return

@@ -172,7 +172,7 @@ export class TranslatedStream implements StreamReader {
     if (meaning instanceof Failure || meaning === "terminal") this.#ended = true
     if (meaning instanceof Failure) return { kind: "failure", failure: meaning }
     if (meaning === "content") this.#hasContent = true
-    return this.#written(this.#stream.events(event, body), meaning === "empty" ? "preamble" : "hidden")
+    return this.#written(this.#stream.events(event, body), meaning !== "empty")
   }
 
   tokens(): Tokens | undefined {
@@ -187,19 +187,20 @@ export class TranslatedStream implements StreamReader {
     return this.#encoder.position?.()
   }
 
-  /** All of it as one step: a terminal event takes what stands before it along. `kind` is that of an event of which nothing is sent. */
-  #written(said: readonly ModelEvent[], kind: SentStep["kind"] = "preamble"): SentStep {
+  /** All of it as one step: a terminal event takes what stands before it along. */
+  #written(said: readonly ModelEvent[], isWorking = false): SentStep {
     let bytes = ""
+    let kind: SentStep["kind"] = "preamble"
     for (const event of said)
       for (const step of this.#encoder.encode(event)) {
         bytes += step.bytes
         if (RANK[step.kind] > RANK[kind]) kind = step.kind
       }
-    return { kind, bytes }
+    return isWorking && kind === "preamble" ? { kind, bytes, isWorking } : { kind, bytes }
   }
 }
 
-const RANK = { preamble: 0, hidden: 1, trailer: 2, content: 3, terminal: 4 } as const
+const RANK = { preamble: 0, trailer: 1, content: 2, terminal: 3 } as const
 
 /** What reading one event of an answer that is gathered came to. */
 export type Gathering = "more" | "working" | "whole" | "overlong" | Failure

@@ -192,7 +192,6 @@ export interface Reply {
  * One event of a backend's stream, as the gateway's relay must treat it.
  * - preamble: before any content, without content of its own (a role chunk, message_start, response.created, a ping, the
  *   finish of an empty answer): held back until content or the terminal event comes, or a heartbeat is due.
- * - hidden: usable output that the client is not to see, before any that it is: thinking. Held back like a preamble.
  * - content: usable output.
  * - trailer: after content, without content of its own (finish reason, block stop, usage): sent as it comes.
  * - terminal: the format's last event: withheld until the charge is durable.
@@ -202,9 +201,9 @@ export interface Reply {
 export type StreamStep = SentStep | { readonly kind: "failure"; readonly failure: Failure }
 
 export interface SentStep {
-  readonly kind: "preamble" | "hidden" | "content" | "trailer" | "terminal"
+  readonly kind: "preamble" | "content" | "trailer" | "terminal"
   readonly bytes: string
-  /** The model is at work on its answer, though none of it has come. */
+  /** The model is at work on its answer, though the client is to see none of it yet. */
   readonly isWorking?: boolean
 }
 

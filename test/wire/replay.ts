@@ -48,11 +48,9 @@ export const replay = (
 
 export const oneByteEach = (bytes: Uint8Array): Uint8Array[] => Array.from(bytes, (_, at) => bytes.subarray(at, at + 1))
 
-/** The steps as a word of letters: preamble, hidden, Content, trailer, Terminal, Failure. */
+/** The steps as a word of letters: preamble, Content, trailer, Terminal, Failure. */
 export const kinds = (steps: readonly StreamStep[]): string =>
-  steps
-    .map(({ kind }) => ({ preamble: "p", hidden: "h", content: "C", trailer: "t", terminal: "T", failure: "F" })[kind])
-    .join("")
+  steps.map(({ kind }) => ({ preamble: "p", content: "C", trailer: "t", terminal: "T", failure: "F" })[kind]).join("")
 
 export const sent = (steps: readonly StreamStep[]): string =>
   steps.map((step) => (step.kind === "failure" ? "" : step.bytes)).join("")
