@@ -32,6 +32,26 @@ test("a stream goes on while its session stands, with the balance at each look, 
   await server.stop(true)
 })
 
+test("a stream ends when its session is about another account", async () => {
+  const { state, events, server } = serveEvents(5)
+  const reader = await opened(server)
+  await readUntil(reader, "event: balance")
+  state.accountId = "acc_2"
+  expect(await readUntil(reader, "never")).toEndWith("the end")
+  expect(events.count(owner)).toBe(0)
+  await server.stop(true)
+})
+
+test("what was told a moment before a stream's end goes out before it", async () => {
+  const begun = () => {
+    stream.send("balance", {})
+    stream.send("refused", {})
+    stream.end()
+  }
+  const stream = new EventStream({ first: "balance", begun, ended: () => {} })
+  expect(await readUntil(stream.body.getReader(), "never")).toMatch(/^event: balance\n.*event: refused\n.*the end$/s)
+})
+
 test("a reader that leaves takes nobody else's stream along", async () => {
   const { events, server } = serveEvents(60_000)
   const [one, other] = [await opened(server), await opened(server)]

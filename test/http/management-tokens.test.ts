@@ -1,4 +1,4 @@
-/** What a management token may not do: more than so much in a minute, and anything for an account that is frozen. */
+/** A management token at its edges: how often it is used, on a frozen account, and beside a parent that has no limits, or less than before. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { USES_A_MINUTE } from "../../src/accounts/children.ts"
 import { expectFailure } from "../contract/expect-failure.ts"
@@ -56,4 +56,40 @@ test("of an account that is frozen it reads, makes, changes and revokes nothing"
     await expectFailure(await manage(token, method, path, body), 403, "auth.account_frozen")
   const rows = await gateway.sql`select name, revoked_at from api_keys where parent_id = ${parent}`
   expect([...rows]).toEqual([{ name: "pupil", revoked_at: null }])
+})
+
+test("a child has limits where its parent has none, and a fallback where its parent has one", async () => {
+  const person = await gateway.person()
+  const token = await newToken(person, (await gateway.key(person)).id)
+  const limits = {
+    requests_per_minute: 1,
+    tokens_per_minute: 1,
+    spending_limit_micro: 1,
+    spending_period: "total",
+    expires_at: "2090-01-01T00:00:00.000Z",
+    models: ["plain"],
+    endpoints: ["chat"],
+    networks: ["10.0.0.0/8"],
+    max_rate_micro: 1,
+    fallback: "any",
+  }
+  const made = await manage(token, "POST", "", { name: "pupil", ...limits })
+  expect([made.status, await made.json()]).toEqual([201, expect.objectContaining(limits)])
+})
+
+test("a child that has more than its parent has by now is changed in all else, and not to as much again", async () => {
+  const person = await gateway.person()
+  const budget = { spending_limit_micro: 10, spending_period: "monthly" }
+  const { id: parent } = await gateway.key(person, budget)
+  const token = await newToken(person, parent)
+  const made = await manage(token, "POST", "", { name: "pupil", ...budget })
+  const { id } = (await made.json()) as { id: string }
+  const lower = { method: "PATCH", body: JSON.stringify({ spending_limit_micro: 5 }) }
+  expect((await gateway.dashboard(person, `/keys/${parent}`, lower)).status).toBe(200)
+  const renamed = await manage(token, "PATCH", `/${id}`, { name: "Ani" })
+  expect([renamed.status, await renamed.json()]).toEqual([
+    200,
+    expect.objectContaining({ name: "Ani", spending_limit_micro: 10 }),
+  ])
+  await expectFailure(await manage(token, "PATCH", `/${id}`, budget), 400, "request.invalid")
 })

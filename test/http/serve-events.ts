@@ -9,10 +9,10 @@ import { ownerSession } from "./dashboard/session.ts"
 
 /** The controller alone, on a session that can end and with short times; of the account's own person, or of a member. */
 export function serveEvents(lookMs = 20, member?: string) {
-  const state = { signedIn: true, read: Promise.resolve(), reads: 0, looks: 0, isThere: true }
+  const state = { signedIn: true, read: Promise.resolve(), reads: 0, looks: 0, isThere: true, accountId: "acc_1" }
   const events = new Events()
   const looksAt = { accountId: "acc_1", timeZone: "UTC", role: "viewer" as const, seenUntil: undefined }
-  const session = member === undefined ? ownerSession("acc_1") : { ...ownerSession(member), looksAt }
+  const session = () => (member === undefined ? ownerSession(state.accountId) : { ...ownerSession(member), looksAt })
   const account = {
     id: "acc_1",
     email: "a@example.com",
@@ -46,7 +46,7 @@ export function serveEvents(lookMs = 20, member?: string) {
       authenticate: Object.assign(
         () => {
           state.looks++
-          return Promise.resolve(state.signedIn ? session : new Failure("auth.unauthorized"))
+          return Promise.resolve(state.signedIn ? session() : new Failure("auth.unauthorized"))
         },
         {
           changes: { once: (_: unknown, work: (change: undefined) => Promise<Outcome | Failure>) => work(undefined) },
