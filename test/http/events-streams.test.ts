@@ -69,7 +69,12 @@ test("streams are counted by who reads them: a member of an account has as many 
   const events = new Events()
   const add = (accountId: string, personId: string) => {
     const stream = new EventStream({ first: "balance", begun: () => {}, ended: () => {} })
-    events.add(accountId, { stream, personId, balance: () => Promise.resolve(undefined), accountChanged: () => {} })
+    events.add(accountId, {
+      stream,
+      personId,
+      balance: () => Promise.resolve(undefined),
+      accountChanged: () => Promise.resolve(),
+    })
   }
   add("acc_1", "acc_1")
   add("acc_1", "acc_2")
