@@ -180,21 +180,21 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
             agreed_version = case when email_unproved then null else agreed_version end,
             agreed_at = case when email_unproved then null else agreed_at end
           where id in (select id from used)
-        ), webhook as (
-          delete from webhooks where account_id in (select id from used where email_unproved)
-        ), ended as (
-          select end_sessions_1(id) from used
-        ), forgotten as (
-          delete from account_networks where account_id in (select id from used)
-        ), others as (
-          ${deadLinks(sql, linkKinds, tokenHash)}
+        ), webhook as (delete from webhooks where account_id in (select id from used where email_unproved)
+        ), ended as (select end_sessions_1(id) from used
+        ), forgotten as (delete from account_networks where account_id in (select id from used)
+        ), others as (${deadLinks(sql, linkKinds, tokenHash)}
         ), notified as (
           ${tellOwners(sql, "password-reset", sql`select account_id from account_mails join used on used.id = account_id and token_hash = ${tokenHash} and used_by is null`)}
         ), revoked as (
           update api_keys set revoked_at = now()
           where account_id in (select id from used where email_unproved) and revoked_at is null returning id, key_hash
         )
-        select revoked.id, revoked.key_hash from ended left join revoked on true`,
+        select k.id, k.key_hash from ended left join (
+          -- Sent again, it finds the address proved and the keys revoked, by itself: they are to be told of all the same.
+          select * from revoked union all select id, key_hash from api_keys where revoked_at is not null
+            and account_id = (select account_id from account_mails where token_hash = ${tokenHash} and used_by = ${passwordHash})
+        ) k on true`,
       once,
     )
     return rows.length === 0 ? undefined : rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))

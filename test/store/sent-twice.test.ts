@@ -105,6 +105,21 @@ test("a changed password and one that is reset are told of once", async () => {
   expect((await mailed(accountId)).toSorted()).toEqual(["password-changed", "password-reset", "reset"])
 })
 
+/** Sets a new password by a link; returns the keys that were revoked with it. */
+async function reset(accountId: string): Promise<readonly string[] | undefined> {
+  const hash = Buffer.from(`a link of ${accountId}`)
+  await accountMailStore(db).linkFor(accountId, hash, { act: act(), reason: "a test" })
+  return (await accountMailStore(db).resetPassword(hash, `a hash of ${accountId}`))?.map(({ id }) => id)
+}
+
+test("the keys that are revoked with a reset of an unproved address are told of, and no others", async () => {
+  const { accountId, keyId } = await books.account(0n)
+  const proved = await books.account(0n)
+  await target.sql`update accounts set email_unproved = true where id = ${accountId}`
+  expect(await reset(accountId)).toEqual([keyId])
+  expect(await reset(proved.accountId)).toEqual([])
+})
+
 test("who does not decide on members changes no role, not even to the one that it is", async () => {
   const { accountId } = await books.account(0n)
   const store = memberStore(db)
