@@ -202,8 +202,9 @@ test.each([
   expect(told).toMatchObject([{ status: 429, retryAfterMs }])
 })
 
+const broken = () => new ReadableStream<Uint8Array>({ start: (controller) => controller.error(new Error("reset")) })
+
 describe("a body that has broken off by the time that it is given up", () => {
-  const broken = () => new ReadableStream<Uint8Array>({ start: (controller) => controller.error(new Error("reset")) })
   test("is given up for how it is packed", async () => {
     const packed = new Response(broken(), { headers: { "Content-Encoding": "unheard-of" } })
     expect(await refusal(packed)(0)).toMatchObject([{ status: 200, alert: true, retryAfterMs: undefined }])

@@ -49,12 +49,13 @@ describe("reasoning that no total can be right about", () => {
   test("is one token as well as many", () => expect(countedChat(5, 1, 16)?.output).toBe(6))
 })
 
+const told = (reasoning: Json) => [
+  chatUsage({ prompt_tokens: 10, completion_tokens: 5, completion_tokens_details: { reasoning_tokens: reasoning } }),
+  messagesUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { thinking_tokens: reasoning } }),
+  responsesUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { reasoning_tokens: reasoning } }),
+]
+
 test("reasoning that is no part of the answer's count is told no client, whatever its backend speaks", () => {
-  const told = (reasoning: Json) => [
-    chatUsage({ prompt_tokens: 10, completion_tokens: 5, completion_tokens_details: { reasoning_tokens: reasoning } }),
-    messagesUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { thinking_tokens: reasoning } }),
-    responsesUsage({ input_tokens: 10, output_tokens: 5, output_tokens_details: { reasoning_tokens: reasoning } }),
-  ]
   for (const reasoning of [0, 5])
     expect(told(reasoning).map((usage) => usage?.reasoning)).toEqual([reasoning, reasoning, reasoning])
   for (const reasoning of [6, -1, 1.5, 1e300, null, "3", {}])
