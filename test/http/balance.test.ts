@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, expect, test } from "bun:test"
+import { afterAll, beforeAll, expect, spyOn, test } from "bun:test"
+import { Accounts } from "../../src/accounts/accounts.ts"
 import { startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
 let gateway: TestGateway
@@ -81,6 +82,28 @@ test("it is one request of the key's window, and without a balance it is answere
   const third = await ask(key)
   expect([third.status, third.headers.get("x-error-code")]).toEqual([429, "rate_limit.rpm_exceeded"])
   expect(Number(third.headers.get("retry-after"))).toBeGreaterThan(0)
+})
+
+test("of those that ask with one key at once the database is asked once, and of those that come later again", async () => {
+  const person = await gateway.person(10_000)
+  const { key } = await gateway.key(person, { requests_per_minute: 10 })
+  const used = async () => {
+    const { data } = await (await gateway.dashboard(person, "/keys")).json()
+    return data[0].usage.requests.used
+  }
+  const open = Promise.withResolvers<void>()
+  const read = Accounts.prototype.account
+  using reads = spyOn(Accounts.prototype, "account").mockImplementation(async function (this: Accounts, whose) {
+    await open.promise
+    return await read.call(this, whose)
+  })
+  const asking = [ask(key), ask(key), ask(key)]
+  while ((await used()) < 3) await Bun.sleep(5)
+  open.resolve()
+  for (const answer of asking) expect((await (await answer).json()).balance_micro).toBe(10_000_000_000)
+  expect(reads).toHaveBeenCalledTimes(1)
+  expect((await ask(key)).status).toBe(200)
+  expect(reads).toHaveBeenCalledTimes(2)
 })
 
 test("whoever has no key, a session, a revoked key or a frozen account is refused", async () => {
