@@ -14,14 +14,14 @@ let target: TestDatabase
 let books: Books
 let refunds: Refunds
 let serial = 0
+/** It never says what became of a refund that it is asked for. */
+const unavailable = async () => new Failure("dependency.upstream_unavailable")
 beforeAll(async () => {
   target = await openTestDatabase()
   books = await Books.open(target)
-  const unavailable = async () => new Failure("dependency.upstream_unavailable")
   refunds = new Refunds({
     store: refundStore(target.db),
     topUps: topUpStore(target.db),
-    // It never says what became of a refund that it is asked for.
     providers: [{ id: "played", createCharge: unavailable, readNotification: unavailable, refund: unavailable }],
     needsOperator: () => {},
     recall: () => {},
