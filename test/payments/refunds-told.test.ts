@@ -77,11 +77,12 @@ test("a refund whose answer was lost is what the provider tells by its name, and
   expect(await balanceRp(topUp.accountId)).toBe(80_000)
 })
 
-test("what a person paid out is no part of what the provider took back without a name", async () => {
+test("what a person paid out, or is to pay out, is no part of what the provider took back without a name", async () => {
   const topUp = await paid()
   const { id } = await made(topUp, false)
   const byHand = { to: "paid_out", reference: "bank 1", reason: "sent" } as const
   expect(await refunds.change(id, byHand, act())).toMatchObject({ payout: "by_hand" })
+  expect(await made(topUp, false)).toMatchObject({ status: "booked" })
   expect(await refunds.reverse(topUp, back(topUp.id, 30_000n, { isRest: true }))).toBe(true)
-  expect(await balanceRp(topUp.accountId)).toBe(50_000)
+  expect(await balanceRp(topUp.accountId)).toBe(30_000)
 })
