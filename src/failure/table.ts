@@ -345,7 +345,7 @@ const failureTable = {
   },
   "gateway.capacity": {
     condition:
-      "No slot of the model or the gateway came free in time, there is no room for the request's body, or too many of the account's own questions about usage or files of it are under way. `Retry-After: 1`. Or an account has too many unpaid top-ups, has changed its time zone 50 times in a day, or its ceiling 300 times in an hour: then it is longer.",
+      "No slot of the model or the gateway came free in time, there is no room for the request's body, or too many of the account's own questions about usage or files of it are under way. `Retry-After: 1`; it is longer where an account has too many unpaid top-ups, has changed its time zone 50 times in a day, or its ceiling 300 times in an hour.",
     status: 429,
     retryable: true,
     message: "The server is at capacity for this model; retry shortly.",

@@ -45,17 +45,16 @@ export class Events {
   /** Its settings, its keys, its members, or whether it is frozen. Any member may change some of it, again and again. */
   accountChanged(accountId: string): void {
     this.#send(accountId, "account", {})
-    const isLooking = this.#looking.has(accountId)
-    this.#looking.set(accountId, true)
-    if (!isLooking) inBackground(() => this.#lookAtMembers(accountId))
+    if (this.#looking.has(accountId)) this.#looking.set(accountId, true)
+    else if (this.#streams.has(accountId)) inBackground(() => this.#lookAtMembers(accountId))
   }
 
   async #lookAtMembers(accountId: string): Promise<void> {
-    while (this.#looking.get(accountId) === true) {
+    do {
       this.#looking.set(accountId, false)
       await Promise.allSettled([...(this.#streams.get(accountId) ?? [])].map((each) => each.accountChanged()))
       await Bun.sleep(SETTLE_DOWN_MS)
-    }
+    } while (this.#looking.get(accountId) === true)
     this.#looking.delete(accountId)
   }
 

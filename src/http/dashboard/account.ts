@@ -210,7 +210,8 @@ export const accountController = (deps: AccountDeps) => {
 async function zoneRefusal({ accountId }: Session, zone: TimeZone, { allowances }: Pick<AccountDeps, "allowances">) {
   if (!knownTimeZone(zone)) return undefined
   const allowed = { name: `time zone of ${accountId}`, most: ZONES_A_DAY, seconds: DAY_MS / 1_000 }
-  return await tooOften(allowances, allowed, `An account changes its time zone at most ${ZONES_A_DAY} times a day.`)
+  const message = `An account changes its time zone at most ${ZONES_A_DAY} times a day.`
+  return await tooOften(allowances, allowed, (retryAfterS) => new Failure("gateway.capacity", { message, retryAfterS }))
 }
 
 async function summaryOf(session: Session, { accounts, sums }: Pick<AccountDeps, "accounts" | "sums">, at: number) {

@@ -8,7 +8,7 @@ import type { AccountEvent, AccountEventStore } from "../../store/account-events
 import type { AllowanceStore } from "../../store/allowances.ts"
 import { csvFile, csvQuery, filesAtOnce, ID, pageJson, pageQuery, readPage } from "./page.ts"
 import { described, field, integer, ofAct, oneOf, orNull, pageOf, text, time } from "../shapes.ts"
-import { type Authenticate, isSeen, signedInBy, withoutPath, clientInfoOf } from "./session.ts"
+import { type Authenticate, isSeen, signedInBy, tooOften, withoutPath, clientInfoOf } from "./session.ts"
 
 interface ActivityDeps {
   readonly events: AccountEventStore
@@ -198,8 +198,12 @@ export const exportController = ({ accounts, allowances, personalExport, authent
         const confirmed = await accounts.confirm(session, body.password, clientInfoOf(request))
         if (confirmed instanceof Failure) return confirmed
         const { accountId } = session
-        const waitS = await allowances.take({ name: `export ${accountId}`, most: EXPORTS_A_DAY, seconds: DAY_S })
-        if (waitS !== undefined) return new Failure("rate_limit.export", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+        const tooMany = await tooOften(
+          allowances,
+          { name: `export ${accountId}`, most: EXPORTS_A_DAY, seconds: DAY_S },
+          (retryAfterS) => new Failure("rate_limit.export", { retryAfterS }),
+        )
+        if (tooMany !== undefined) return tooMany
         return new Response(streamed(personalExport(accountId)), {
           headers: {
             "content-type": "application/json",

@@ -112,7 +112,11 @@ export const breakerController = ({ breakers, allowances, authenticate }: Breake
         async ({ session, body }) => {
           const allowed = { name: `breaker of ${session.accountId}`, most: CHANGES_AN_HOUR, seconds: 3_600 }
           const message = `An account's breaker is set at most ${CHANGES_AN_HOUR} times an hour.`
-          const refused = await tooOften(allowances, allowed, message)
+          const refused = await tooOften(
+            allowances,
+            allowed,
+            (retryAfterS) => new Failure("gateway.capacity", { message, retryAfterS }),
+          )
           if (refused !== undefined) return refused
           return shown(await breakers.setAccount(session, { ...toBreaker(body), factor: body.factor ?? undefined }))
         },

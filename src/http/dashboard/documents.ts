@@ -27,7 +27,7 @@ import {
   wholeRupiah,
 } from "./document-content.ts"
 import { paperOf } from "./document-paper.ts"
-import { signedInBy } from "./session.ts"
+import { signedInBy, tooOften } from "./session.ts"
 import { statement, type StatementDeps, statementQuery } from "./statement.ts"
 
 export interface DocumentsDeps extends StatementDeps {
@@ -63,9 +63,12 @@ export const documentsController = (deps: DocumentsDeps) => {
     find: () => Promise<{ readonly content: DocumentContent; readonly isFinal: boolean } | Failure>,
   ): Promise<Response | Failure> =>
     await inTurn(accountId, async () => {
-      const waitS = await allowances.take({ name: `documents ${accountId}`, most: MAX_AN_HOUR, seconds: HOUR_S })
-      if (waitS !== undefined)
-        return new Failure("rate_limit.documents", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+      const tooMany = await tooOften(
+        allowances,
+        { name: `documents ${accountId}`, most: MAX_AN_HOUR, seconds: HOUR_S },
+        (retryAfterS) => new Failure("rate_limit.documents", { retryAfterS }),
+      )
+      if (tooMany !== undefined) return tooMany
       const named = subject === undefined || !SUBJECT.test(subject) ? undefined : { kind, accountId, subject }
       if (named === undefined && kind !== "statement") return notThere()
       const before = named && (await documents.find(named))

@@ -57,16 +57,14 @@ export function inTurn<T>(
   return ofOne(id, () => ofAccount(accountId, work))
 }
 
-/** Of what touches all keys of an account, of which there may be thousands, it does so much in a time; then the refusal. */
+/** Takes one of so many in a time, and returns the refusal where none is left. */
 export async function tooOften(
   allowances: Pick<AllowanceStore, "take">,
   allowed: Parameters<AllowanceStore["take"]>[0],
-  message: string,
+  refusal: (retryAfterS: number) => Failure,
 ): Promise<Failure | undefined> {
   const waitS = await allowances.take(allowed)
-  return waitS === undefined
-    ? undefined
-    : new Failure("gateway.capacity", { message, retryAfterS: Math.max(1, Math.ceil(waitS)) })
+  return waitS === undefined ? undefined : refusal(Math.max(1, Math.ceil(waitS)))
 }
 
 /** What a route of whoever is signed in takes: a permission in the account that is looked at, or `self` for what is the person's own. */
