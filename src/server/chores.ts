@@ -108,7 +108,7 @@ const chores = (
     { everyMs: 2_000, work: refreshCatalogue, failed: "catalogue not refreshed" },
     { everyMs: 2_000, work: () => descriptors.look(), failed: "descriptors not counted" },
     { everyMs: 2_000, work: sendOwnerMails, failed: "mails to owners not looked for" },
-    { everyMs: 5_000, work: () => store.closeDeadProcesses(), failed: "dead processes not closed" },
+    { everyMs: 4_000, work: () => store.closeDeadProcesses(), failed: "dead processes not closed" },
     { everyMs: 5_000, work: () => payments.topUps.poll(), failed: "payments not polled" },
     { everyMs: 60_000, work: () => idempotencyKeys.removeExpired(), failed: "idempotency keys not removed" },
     { everyMs: 5_000, work: () => payments.refunds.poll(), failed: "refunds not polled" },

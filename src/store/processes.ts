@@ -8,6 +8,7 @@
  */
 import { nanoid } from "nanoid"
 import type postgres from "postgres"
+import { type Clock, sleep, systemClock } from "../../actors/kernel/clock.ts"
 import type { Share } from "../../actors/lease.ts"
 import { type Database, RowsHeld, type Sql } from "./database.ts"
 import type { Servers } from "./servers.ts"
@@ -37,7 +38,7 @@ export interface RegisteredProcess {
   /** Its place among the processes that take calls; undefined when it is none of them. */
   share(): Promise<Share | undefined>
   /** Other processes that are gone and not wholly closed yet. */
-  deadProcesses(): Promise<string[]>
+  deadProcesses(): Promise<readonly string[]>
   /** Closes a process that is gone. Does nothing to one that lives, and nothing the second time. */
   closeProcess(id: string): Promise<Closed>
   /** A settlement has found a lease of this process not open: it ends, unless it is closing. */
@@ -52,8 +53,13 @@ interface Closed {
   readonly openings: number
 }
 
-/** After its own lock was lost, a process judges no other for so long: a server's restart frees everybody's at once. */
-const REPRIEVE_MS = 5000
+/**
+ * After its own lock was lost and taken again, a process judges no other for so long: a server's restart frees everybody's at once,
+ * and another may notice it by a look only (two seconds), and by its answer that does not come (five).
+ */
+const REPRIEVE_MS = 7_000
+/** Whoever lost the connection of its lock alone has taken it again by then. */
+const SURE_AFTER_MS = 1_000
 
 export async function registerProcess(options: ProcessOptions): Promise<RegisteredProcess> {
   const { db, lockOn, ownSessions = false, onFenced, onLost } = options
@@ -72,8 +78,11 @@ export async function registerProcess(options: ProcessOptions): Promise<Register
     drain: () => statements.drain(id),
     share: () => statements.share(id),
     deadProcesses: async () => {
-      if (lock && performance.now() - lock.lostAt < REPRIEVE_MS) return []
-      return await statements.findDead(id, exclusive)
+      if (lock === undefined) return await statements.findDead(id, false)
+      const judges = () => performance.now() - lock.retakenAt >= REPRIEVE_MS
+      const dead = judges() ? await findSurelyDead(statements, id) : []
+      // A look is repeated when its connection is lost, and the lock may have been lost with it.
+      return judges() ? dead : []
     },
     closeProcess: (other) => closeProcess(statements, other, exclusive),
     leaseUnknown: () => lock?.leaseUnknown(),
@@ -82,6 +91,19 @@ export async function registerProcess(options: ProcessOptions): Promise<Register
       await closeProcess(statements, id, false)
     },
   }
+}
+
+/** Those whose locks are free in two looks, a second apart. */
+export async function findSurelyDead(
+  statements: Pick<ProcessStatements, "findDead">,
+  own: string,
+  clock: Clock = systemClock,
+): Promise<readonly string[]> {
+  const dead = await statements.findDead(own, true)
+  if (dead.length === 0) return []
+  await sleep(clock, SURE_AFTER_MS)
+  const still = new Set(await statements.findDead(own, true))
+  return dead.filter((id) => still.has(id))
 }
 
 /**
@@ -106,7 +128,7 @@ export interface ProcessStatements extends ClosingStatements {
   drain(id: string): Promise<void>
   /** Its place among the processes that take calls; undefined when it is none of them. */
   share(id: string): Promise<Share | undefined>
-  /** But `own`: those that are not wholly closed. */
+  /** But `own`: those that are not wholly closed. An exclusive look finds nobody while the lock of `own` is free. */
   findDead(own: string, exclusive: boolean): Promise<string[]>
 }
 
@@ -172,7 +194,10 @@ function findShare(sql: Sql, id: string): PromiseLike<Share[]> {
     select index::int, count::int from serving where id = ${id}`
 }
 
-/** A closed process with something left is one whose last statement overtook its closing; it is closed once more. */
+/**
+ * A closed process with something left is one whose last statement overtook its closing; it is closed once more. Where the own lock
+ * is free, the server has dropped it unnoticed, and everybody else's with it.
+ */
 function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: string }[]> {
   return sql`
     with unfinished as materialized (
@@ -181,7 +206,12 @@ function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: 
       union select process_id from leases where process_id <> ${own} and closed_at is null
       union select process_id from budget_leases where process_id <> ${own}
     )
-    select id from unfinished where case when ${exclusive} then pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)}) else true end`
+    select id from unfinished
+    where case
+      when not ${exclusive} then true
+      when pg_try_advisory_xact_lock(${lockKey(sql, own)}) then false
+      else pg_try_advisory_xact_lock(${lockKey(sql, sql`id`)})
+    end`
 }
 
 function fence(sql: Sql, id: string, exclusive: boolean): PromiseLike<unknown> {

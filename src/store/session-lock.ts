@@ -42,8 +42,8 @@ export class SessionLock {
   /** What is asked alone of a pooler that lends sessions gets the same one again and again, so that each look finds the lock's. */
   #isProven = true
   #watching: Promise<void> = Promise.resolve()
-  /** On the monotonic clock: when the lock was last lost. */
-  lostAt = -Infinity
+  /** On the monotonic clock: when the lock was taken again after it was lost. Infinity until it is. */
+  retakenAt = -Infinity
 
   private constructor(options: Options) {
     this.#options = options
@@ -84,11 +84,12 @@ export class SessionLock {
       if (connection) await this.#lookAfter(connection)
       connection?.discard()
       if (this.#over) return
-      this.lostAt = performance.now()
+      this.retakenAt = Infinity
       this.#isProven = !this.#options.ownSessions
       if (connection) this.#options.onLost?.()
       connection = await this.#acquire()
-      if (!connection) await pause(RETAKE_PAUSE_MS, this.#released.promise)
+      if (connection) this.retakenAt = performance.now()
+      else await pause(RETAKE_PAUSE_MS, this.#released.promise)
     }
     connection?.discard()
   }

@@ -66,7 +66,11 @@ export class Course {
       case "is-closed":
         return ({ books }) => books.isClosed(process)
       case "find-dead":
-        return async ({ books }) => (await books.findDead(process, move.flag)).sort()
+        return async ({ books }) => {
+          // Whoever has no lock of its own finds nobody.
+          if (move.pick % 2 === 0) await books.takeLock(process)
+          return (await books.findDead(process, move.flag)).sort()
+        }
       case "close":
         return ({ books }) => closeProcess(books, process, move.flag)
       case "fence":

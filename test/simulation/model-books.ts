@@ -87,6 +87,7 @@ export class ModelBooks implements Books {
   }
 
   async findDead(own: string, exclusive: boolean): Promise<string[]> {
+    if (exclusive && !this.#locks.has(own)) return []
     const unfinished = new Set<string>()
     for (const row of this.#tables.processes.values()) if (!row.closed) unfinished.add(row.processId)
     for (const row of this.#tables.openings.values()) unfinished.add(row.processId)

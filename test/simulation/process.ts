@@ -18,7 +18,7 @@ import { findOrOpenRun } from "../../src/store/runs.ts"
 import { growBudget } from "../../src/store/budget-leases.ts"
 import { DatabaseUnavailable } from "../../src/store/database.ts"
 import { loadKey } from "../../src/store/live-keys.ts"
-import { closeProcess } from "../../src/store/processes.ts"
+import { closeProcess, findSurelyDead } from "../../src/store/processes.ts"
 import type { Notice } from "../../src/store/notices.ts"
 import type { ClientSide } from "../../src/wire/format.ts"
 import { fetchFor } from "./backend.ts"
@@ -43,7 +43,7 @@ const poison = new Proxy({} as never, {
   },
 })
 
-const SUCCESSION_EVERY_MS = 5_000
+const SUCCESSION_EVERY_MS = 4_000
 const silent: Log = { debug() {}, info() {}, warn() {}, error() {} }
 
 /** What all processes of a world share. */
@@ -307,7 +307,9 @@ export class SimulatedProcess {
   async #closeDead(): Promise<void> {
     if (this.#lock.inReprieve) return
     try {
-      for (const id of await this.#books.findDead(this.id, true)) await closeProcess(this.#books, id, true)
+      const dead = await findSurelyDead(this.#books, this.id, this.clock)
+      if (this.#lock.inReprieve) return
+      for (const id of dead) await closeProcess(this.#books, id, true)
     } catch {
       // It is tried again.
     }

@@ -17,22 +17,23 @@ interface Parts {
 
 const LOOK_MS = 2_000
 const RETAKE_PAUSE_MS = 100
-const REPRIEVE_MS = 5_000
+const REPRIEVE_MS = 7_000
 
 export class SessionLock {
   readonly #parts: Parts
-  #lostAt = -Infinity
   #over = false
   #held = false
   #retakenAt = -Infinity
+  /** What it believes itself: Infinity from when it notices that the lock is lost. */
+  #judgesFrom = -Infinity
 
   constructor(parts: Parts) {
     this.#parts = parts
   }
 
-  /** After its own lock was lost, a process judges no other. */
+  /** While its own lock is lost, and for a while after, a process judges no other. */
   get inReprieve(): boolean {
-    return this.#parts.clock.monotonic() - this.#lostAt < REPRIEVE_MS
+    return this.#parts.clock.monotonic() < this.#judgesFrom
   }
 
   /** When another process last could take this one for dead. */
@@ -66,9 +67,10 @@ export class SessionLock {
   }
 
   async #retake(): Promise<void> {
-    this.#lostAt = this.#parts.clock.monotonic()
+    this.#judgesFrom = Infinity
     while (!this.#over && !(await this.#acquire())) await sleep(this.#parts.clock, RETAKE_PAUSE_MS)
     this.#retakenAt = this.#parts.clock.monotonic()
+    this.#judgesFrom = this.#retakenAt + REPRIEVE_MS
     if (!this.#over) await this.#askWhetherFenced()
   }
 

@@ -124,6 +124,7 @@ export class SqlBooks implements Books, AsyncDisposable {
   }
 
   async findDead(own: string, exclusive: boolean): Promise<string[]> {
+    if (!onPostgres && exclusive && !this.#locks.has(own)) return []
     const dead = await this.#processes.findDead(own, exclusive && onPostgres)
     return dead.filter((id) => onPostgres || !exclusive || !this.#locks.has(id))
   }

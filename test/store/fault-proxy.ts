@@ -92,7 +92,8 @@ export async function openFaultProxy(target: string, ownHost = "127.0.0.1"): Pro
     })
     pair.server.on("error", () => {})
     client.on("close", () => end(pair))
-    pair.server.on("close", () => end(pair))
+    // Through a network that is frozen nobody hears of it.
+    pair.server.on("close", () => pair.frozen || end(pair))
   })
   await new Promise<void>((resolve) => {
     proxy.listen(0, ownHost, resolve)

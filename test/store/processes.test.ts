@@ -162,7 +162,7 @@ test("the dead are the others that are not closed, or left something behind afte
   await target.sql`insert into processes (id, closed_at) values ('prc_closed', now()), ('prc_overtaken', now())`
   await account("acc_a", 10_000n, 0n)
   await opening("req_late", "prc_overtaken", 1n)
-  expect((await own.deadProcesses()).sort()).toEqual(["prc_dead", "prc_overtaken"])
+  expect((await own.deadProcesses()).toSorted()).toEqual(["prc_dead", "prc_overtaken"])
   for (const id of await own.deadProcesses()) await own.closeProcess(id)
   expect(await own.deadProcesses()).toEqual([])
   expect(await target.sql`select from usage where request_id = 'req_late'`).toHaveLength(1)

@@ -53,9 +53,14 @@ const status = async (gateway: ChildGateway, { key }: Customer): Promise<number>
     method: "POST",
     headers: { Authorization: `Bearer ${key}` },
     body: JSON.stringify({ model: "quick", max_tokens: 20, messages: [{ role: "user", content: "Hello" }] }),
-  })
+  }).catch(sayWhy(gateway))
   await response.text()
   return response.status
+}
+
+/** What a gateway that does not answer has said. */
+const sayWhy = (gateway: ChildGateway) => (cause: unknown) => {
+  throw new Error(`the gateway does not answer: ${gateway.complaints.slice(-5).join("\n")}`, { cause })
 }
 
 /** How long it takes until a call is answered. Whatever was answered before is in `answered`. */

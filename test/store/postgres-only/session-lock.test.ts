@@ -69,23 +69,61 @@ test("a process whose connections are gone is dead", async () => {
   expect(losses).toBe(1)
 })
 
-test("a lock that was lost is taken again, and for five seconds its owner judges nobody: others may have lost theirs too", async () => {
+test("a lock that was lost is taken again, and for seven seconds its owner judges nobody: others may have lost theirs too", async () => {
   await target.sql`insert into processes (id) values ('prc_dead')`
   expect(await other.deadProcesses()).toEqual(["prc_dead"])
-  const before = performance.now()
   proxy.cut()
-  await eventually(async () => (await other.deadProcesses()).length === 0)
+  await eventually(async () => losses === 1)
+  const before = performance.now()
   await eventually(async () => (await locks()) === 2)
   expect(await own.deadProcesses()).toEqual(["prc_dead"])
   expect(losses).toBe(1)
+  expect(await judgedAfter(before + 6_900 - performance.now())).toEqual([])
+  expect(await judgedAfter(7_000)).toEqual(["prc_dead"])
+})
+
+/** Whom the other one takes for dead, so many milliseconds from now by its own clock. */
+async function judgedAfter(ms: number): Promise<readonly string[]> {
   const now = performance.now.bind(performance)
-  const judgedAfter = async (ms: number) => {
-    using _ = spyOn(performance, "now").mockImplementation(() => now() + ms)
-    return await other.deadProcesses()
-  }
-  const after = now()
-  expect(await judgedAfter(before + 4_900 - after)).toEqual([])
-  expect(await judgedAfter(5_000)).toEqual(["prc_dead"])
+  using _ = spyOn(performance, "now").mockImplementation(() => now() + ms)
+  return await other.deadProcesses()
+}
+
+test("whoever has lost its lock judges nobody until it is taken again, however long that takes", async () => {
+  await target.sql`insert into processes (id) values ('prc_dead')`
+  proxy.freeze()
+  proxy.cut()
+  await eventually(async () => losses === 1)
+  expect(await judgedAfter(60_000)).toEqual([])
+  proxy.thaw()
+  await eventually(async () => (await locks()) === 2)
+})
+
+test("whoever has lost its lock and does not know it yet judges nobody either", async () => {
+  await target.sql`insert into processes (id) values ('prc_dead')`
+  expect(await other.deadProcesses()).toEqual(["prc_dead"])
+  proxy.freeze()
+  await target.sql`
+    select pg_terminate_backend(pid) from pg_stat_activity
+    where datname = current_database() and pid in (select pid from pg_locks where locktype = 'advisory')`
+  await eventually(async () => !(await locked()).includes(other.id))
+  // It hears nothing.
+  expect(losses).toBe(0)
+  expect(await other.deadProcesses()).toEqual([])
+  proxy.thaw()
+  proxy.cut()
+  await eventually(async () => (await locks()) === 2)
+})
+
+test("whoever loses its lock for a moment is not taken for dead", async () => {
+  proxy.refuse()
+  proxy.cut()
+  await eventually(async () => !(await locked()).includes(other.id))
+  const dead = own.deadProcesses()
+  await Bun.sleep(100)
+  proxy.accept()
+  expect(await dead).toEqual([])
+  expect(await locked()).toContain(other.id)
 })
 
 test("a lock is not lost where somebody holds the table of processes for longer than a look may take", async () => {
