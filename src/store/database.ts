@@ -45,7 +45,7 @@ export interface Database {
    * (a constraint, a syntax error), which is never sent again.
    */
   run<T>(statement: (sql: Sql) => PromiseLike<T>, options?: RunOptions): Promise<T>
-  /** Whether Postgres answers. Never throws. */
+  /** Whether Postgres answers. Never throws. Whoever asks meanwhile gets the same answer, since anybody may (`/readyz`). */
   ping(): Promise<boolean>
   /** The statements under way, and those that wait for a connection. */
   readonly load: GateLoad
@@ -91,6 +91,7 @@ class Pool implements Database {
   readonly #blockers: Blockers | undefined
   /** The server has let this pool in before. */
   #wasLetIn = false
+  #pinging: Promise<boolean> | undefined
   /** The most recently used one is taken first, so that few stay open under little load. */
   readonly #idle: Connection[] = []
 
@@ -124,7 +125,14 @@ class Pool implements Database {
     return this.#gate.load
   }
 
-  async ping(): Promise<boolean> {
+  ping(): Promise<boolean> {
+    this.#pinging ??= this.#ping().finally(() => {
+      this.#pinging = undefined
+    })
+    return this.#pinging
+  }
+
+  async #ping(): Promise<boolean> {
     try {
       await this.run((sql) => sql`select 1`, {
         deadlineMs: 2000,

@@ -200,6 +200,22 @@ test("one more caller than may wait is refused at once, and the others are serve
   expect(await notesLike("in-line-%")).toEqual(["in-line-1", "in-line-2"])
 })
 
+test("however many ask whether it answers, one question is under way, and others have their turn", async () => {
+  await using place = await behindProxy({ connections: 1, maxWaiting: 2 })
+  const { db, proxy } = place
+  proxy.freeze()
+  const asked = Array.from({ length: 50 }, () => db.ping())
+  expect(db.load).toMatchObject({ inside: 1, waiting: 0 })
+  const other = db.run(note("beside-questions"), { deadlineMs: 10_000, attemptMs: 200, retry: true })
+  proxy.thaw()
+  expect(new Set(await Promise.all(asked))).toEqual(new Set([true]))
+  await other
+  // The next one is asked anew.
+  proxy.freeze()
+  expect(await db.ping()).toBe(false)
+  proxy.thaw()
+})
+
 test("closing waits for what is under way, and refuses what comes later", async () => {
   const proxy = await openFaultProxy(target.url)
   const db = openDatabase({ url: proxy.url, connections: 1 })
