@@ -88,7 +88,7 @@ test("a finished call is told with what it cost, and then the balance", async ()
 })
 
 test("what a call holds is told while it holds it", async () => {
-  const model = await gateway.model({ format: "chat", script: "ttft=3000" })
+  const model = await gateway.model({ format: "chat", script: "ttft=6000" })
   await using listener = await listen(person)
   expect((await listener.next("balance"))?.data["held_micro"]).toBe(0)
   const body = { model, messages: [{ role: "user", content: "Hello" }] }
