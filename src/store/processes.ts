@@ -12,7 +12,7 @@ import { type Clock, sleep, systemClock } from "../../actors/kernel/clock.ts"
 import type { Share } from "../../actors/lease.ts"
 import { type Database, RowsHeld, type Sql } from "./database.ts"
 import type { Servers } from "./servers.ts"
-import { lockKey, SessionLock } from "./session-lock.ts"
+import { lockKey, LOSS_NOTICED_WITHIN_MS, SessionLock } from "./session-lock.ts"
 
 interface ProcessOptions {
   readonly db: Database
@@ -55,9 +55,9 @@ interface Closed {
 
 /**
  * After its own lock was lost and taken again, a process judges no other for so long: a server's restart frees everybody's at once,
- * and another may notice it by a look only (two seconds), and by its answer that does not come (five).
+ * and another may notice that late.
  */
-const REPRIEVE_MS = 7_000
+export const REPRIEVE_MS = LOSS_NOTICED_WITHIN_MS
 /** Whoever lost the connection of its lock alone has taken it again by then. */
 const SURE_AFTER_MS = 1_000
 
@@ -196,7 +196,7 @@ function findShare(sql: Sql, id: string): PromiseLike<Share[]> {
 
 /**
  * A closed process with something left is one whose last statement overtook its closing; it is closed once more. Where the own lock
- * is free, the server has dropped it unnoticed, and everybody else's with it.
+ * is free, the server has dropped it, and perhaps everybody else's too: nobody is found then.
  */
 function findDead(sql: Sql, own: string, exclusive: boolean): PromiseLike<{ id: string }[]> {
   return sql`

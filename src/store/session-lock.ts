@@ -12,6 +12,7 @@ import type { Servers } from "./servers.ts"
 const ANSWER_MS = 5000
 /** How often a silent connection is asked whether it still is one. */
 const LOOK_MS = 2000
+export const LOSS_NOTICED_WITHIN_MS = LOOK_MS + ANSWER_MS
 const RETAKE_PAUSE_MS = 100
 const LEFT = "the server that it began on was left for one that had not heard of it"
 

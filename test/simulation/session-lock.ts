@@ -3,6 +3,8 @@
  * another process has closed this one in the meantime. Times in milliseconds.
  */
 import { sleep } from "../../actors/kernel/clock.ts"
+import { REPRIEVE_MS } from "../../src/store/processes.ts"
+import { LOSS_NOTICED_WITHIN_MS } from "../../src/store/session-lock.ts"
 import type { SimulatedDatabase } from "./database.ts"
 import { arrival, type ProcessClock } from "./process-clock.ts"
 import type { Stage } from "./stage.ts"
@@ -17,7 +19,6 @@ interface Parts {
 
 const LOOK_MS = 2_000
 const RETAKE_PAUSE_MS = 100
-const REPRIEVE_MS = 7_000
 
 export class SessionLock {
   readonly #parts: Parts
@@ -58,7 +59,7 @@ export class SessionLock {
     stage.trace(`${processId} loses its lock`)
     this.#held = false
     void database.books.dropLock(processId)
-    clock.after(stage.delay(LOOK_MS + 5_000), () => void this.#retake())
+    clock.after(stage.delay(LOSS_NOTICED_WITHIN_MS), () => void this.#retake())
   }
 
   async release(): Promise<void> {

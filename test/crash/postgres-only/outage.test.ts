@@ -223,8 +223,8 @@ test(
     proxy.freeze()
     const leaving = new AbortController()
     const init = { signal: leaving.signal }
-    const ask = (format: Format) => gateway.post(paths[format], key, bodyOf(format, slow[format], true), init)
-    const asked = formats.map((format) => ask(format).catch(() => "left"))
+    const begin = (format: Format) => gateway.post(paths[format], key, bodyOf(format, slow[format], true), init)
+    const asked = formats.map((format) => begin(format).catch(() => "left"))
     await atBackends(Object.values(slow))
     leaving.abort()
     expect(await Promise.all(asked)).toEqual(["left", "left", "left"])
