@@ -113,7 +113,7 @@ describe("a ceiling of ten minutes", () => {
     expect(until).toBeWithin(Date.now() + 60_000, Date.now() + 5 * 60_000 + 1_000)
   })
 
-  test.each(["calls", "calls of its children"])(
+  test.concurrent.each(["calls", "calls of its children"])(
     "that %s under way hold refuses for a second, and pauses nobody",
     async (whose) => {
       const { id, key } = await gateway.key(rich)

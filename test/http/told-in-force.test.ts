@@ -119,7 +119,8 @@ describe("while it waits for a slot", () => {
   })
   afterAll(() => gateway[Symbol.asyncDispose]())
 
-  test.each([
+  // All at once: each waits for as long as the slot is taken.
+  test.concurrent.each([
     [
       "revoked",
       "auth.api_key_revoked",
@@ -157,7 +158,7 @@ describe("while it waits for a slot", () => {
     },
   )
 
-  test("a call that waits for a slot while its run is ended is refused as the run's next one, and leaves no trace", async () => {
+  test.concurrent("a call that waits for a slot while its run is ended is refused as the run's next one, and leaves no trace", async () => {
     const person = await gateway.person(100_000)
     const model = await gateway.model({ format: "chat", script: "ttft=4000", max_concurrency: 1 })
     const { key } = await gateway.key(person)

@@ -182,6 +182,8 @@ test("processes that take calls have one share each, in the order in which they 
   expect([await own.share(), await young.share()]).toEqual([undefined, undefined])
   await own.serve()
   expect([await own.share(), await young.share()]).toEqual([{ index: 0, count: 1 }, undefined])
+  // The embedded database's clock has whole milliseconds, and of one of them neither began before the other.
+  await Bun.sleep(2)
   await young.serve()
   // Serving already.
   await own.serve()
