@@ -76,7 +76,7 @@ describe.each(formats)("%s", (format) => {
       expect(await again.text()).toBe(bytes)
     })
 
-    test("while it runs, whoever repeats it reads along; the fifth is told to come back", async () => {
+    test.concurrent("while it runs, whoever repeats it reads along; the fifth is told to come back", async () => {
       const model = await gateway.model({ format, script: "output=40&pace=15&ttft=1000&input=10" })
       const name = newName()
       const asking = () => ask(gateway, key, format, model, body, named(name))
@@ -106,7 +106,7 @@ describe.each(formats)("%s", (format) => {
       expect(await chargedTo(person, model)).toBe(1)
     })
 
-    test("whoever lost the connection asks again and gets all of it, billed once", async () => {
+    test.concurrent("whoever lost the connection asks again and gets all of it, billed once", async () => {
       const model = await gateway.model({ format, script: "output=40&pace=10&ttft=50&input=10" })
       const name = newName()
       const cut = new AbortController()
@@ -135,7 +135,7 @@ describe.each(formats)("%s", (format) => {
       expect(await rowsOf(gateway, original)).toMatchObject([{ status: "ok" }])
     })
 
-    test("whoever left before anything came too, and others can still be served", async () => {
+    test.concurrent("whoever left before anything came too, and others can still be served", async () => {
       const model = await gateway.model({ format, script: "output=20&pace=10&ttft=300&input=10" })
       const name = newName()
       const cut = new AbortController()

@@ -144,7 +144,7 @@ const slow = "output=20&pace=5&ttft=400&input=10"
 /** Longer than what is done meanwhile may take. */
 const verySlow = "output=20&pace=5&ttft=3000&input=10"
 
-test("while its first client seems to be there, the only such call is read along; of two neither is", async () => {
+test.concurrent("while its first client seems to be there, the only such call is read along; of two neither is", async () => {
   const mine = (await gateway.key(person)).key
   const [one, two] = [
     await gateway.model({ format: "chat", script: verySlow }),
@@ -161,7 +161,7 @@ test("while its first client seems to be there, the only such call is read along
   expect([await charged(one), await charged(two)]).toEqual([1, 3])
 })
 
-test("who was refused gets a call of its own, and not that of somebody who is still there", async () => {
+test.concurrent("who was refused gets a call of its own, and not that of somebody who is still there", async () => {
   const mine = (await gateway.key(person)).key
   const model = await gateway.model({ format: "chat", script: verySlow })
   const failing = await gateway.model({ format: "chat", script: "fault=status&status=401&output=5" })
@@ -173,7 +173,7 @@ test("who was refused gets a call of its own, and not that of somebody who is st
   expect(await charged(model)).toBe(2)
 })
 
-test("it needs no money", async () => {
+test.concurrent("it needs no money", async () => {
   const poor = await gateway.person(10_000)
   const mine = await gateway.key(poor)
   const model = await gateway.model({ format: "chat", script: `${slow}&output=16`, context_window: 2_000_000 })
@@ -191,7 +191,7 @@ test("it needs no money", async () => {
   expect(isReplayed(await whole(gateway, mine.key, "chat", model, body, sent(1)))).toBeTrue()
 })
 
-test("a count that is none is as if there was none", async () => {
+test.concurrent("a count that is none is as if there was none", async () => {
   const model = await gateway.model({ format: "chat", script: slow })
   const gone = new AbortController()
   ask(gateway, key, "chat", model, {}, sent(0, { signal: gone.signal })).catch(() => {})
@@ -205,7 +205,7 @@ test("a count that is none is as if there was none", async () => {
   expect(isReplayed(await whole(gateway, key, "chat", model, {}, sent(9_999)))).toBeTrue()
 })
 
-test("a key goes before it: what carries one is known by that", async () => {
+test.concurrent("a key goes before it: what carries one is known by that", async () => {
   const model = await gateway.model({ format: "chat", script: slow })
   const gone = new AbortController()
   ask(gateway, key, "chat", model, {}, sent(0, { signal: gone.signal })).catch(() => {})
