@@ -121,6 +121,38 @@ export interface ToolCallPart {
   readonly custom: boolean
 }
 
+export const callsIn = ({ turns }: Prompt): ToolCallPart[] =>
+  turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts.filter((part) => part.type === "tool-call") : []))
+
+/**
+ * The ids of an answer's calls: each has one of its own, whatever its backend gave it. Some backends give none, or begin anew in each
+ * answer, and clients take two calls of one id for one.
+ */
+export class CallIds {
+  /** Those of the conversation too. */
+  readonly #taken: Set<string>
+
+  constructor(prompt: Prompt) {
+    this.#taken = new Set(callsIn(prompt).map(({ id }) => id))
+  }
+
+  /** The backend's id, or "" where another call has it: of calls that share one the first has it. */
+  own(id: string): string {
+    if (this.#taken.has(id)) return ""
+    this.#taken.add(id)
+    return id
+  }
+
+  /** The same when the same answer is read again, and of another answer another; at most 40 characters. */
+  made(answerId: string, index: number): string {
+    const made = `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
+    let id = made
+    for (let again = 2; this.#taken.has(id); again++) id = `${made}_${again}`
+    this.#taken.add(id)
+    return id
+  }
+}
+
 export type Tool =
   | {
       readonly type: "function"

@@ -6,7 +6,7 @@
  */
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
-import type { ModelEvent, Prompt } from "../../language/prompt.ts"
+import { CallIds, type ModelEvent, type Prompt } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { BackendStream, ClientView, EventMeaning } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
@@ -141,6 +141,8 @@ interface OpenBlock {
 /** Each block is a part of the neutral language. Calls may be open side by side, as some backends have them. */
 class EventDecoder {
   readonly #names: ToolNames
+  readonly #ids: CallIds
+  #answerId = ""
   #usage: JsonObject = {}
   #tools = 0
   readonly #open = new Map<Json | undefined, OpenBlock>()
@@ -149,6 +151,7 @@ class EventDecoder {
 
   constructor(prompt: Prompt) {
     this.#names = toolNames(prompt, TOOL_NAMES)
+    this.#ids = new CallIds(prompt)
   }
 
   decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[] {
@@ -173,8 +176,9 @@ class EventDecoder {
 
   #start({ id, usage }: JsonObject): ModelEvent[] {
     this.#usage = startUsage(usage)
+    this.#answerId = readText(id)
     const known = decodeUsage({ ...this.#usage, output_tokens: 0 })
-    return [{ type: "start", id: typeof id === "string" && id !== "" ? id : undefined, usage: known }]
+    return [{ type: "start", id: this.#answerId === "" ? undefined : this.#answerId, usage: known }]
   }
 
   /** A text is over when another part begins; of a call more may come. */
@@ -190,8 +194,10 @@ class EventDecoder {
   }
 
   #begun(type: string, block: JsonObject, tool: OpenTool | undefined): ModelEvent[] {
-    if (tool !== undefined)
-      return [{ type: "tool-call-start", ...tool.called, index: tool.index, id: readText(block["id"]) }]
+    if (tool !== undefined) {
+      const id = this.#ids.own(readText(block["id"])) || this.#ids.made(this.#answerId, tool.index)
+      return [{ type: "tool-call-start", ...tool.called, index: tool.index, id }]
+    }
     if (type === "text") return textDelta("text-delta", block["text"])
     if (type === "thinking") return textDelta("thinking-delta", block["thinking"])
     if (type !== "redacted_thinking") return []

@@ -6,7 +6,7 @@ import { freeText, isJson, toolInput, toolNames, type ToolNames } from "../share
 import { parseToolInput } from "../../language/exact-numbers.ts"
 import { isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { AssistantPart, ModelReply, Prompt, ThinkingPart } from "../../language/prompt.ts"
+import { type AssistantPart, CallIds, type ModelReply, type Prompt, type ThinkingPart } from "../../language/prompt.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { plausibleTokens } from "../tokens.ts"
@@ -49,15 +49,25 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
 
 export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): ModelReply {
   const names = toolNames(prompt, TOOL_NAMES)
-  const { id, content, stop_reason: reason, stop_sequence: sequence, usage } = body
+  const { content, stop_reason: reason, stop_sequence: sequence, usage } = body
+  const id = readText(body.id)
   const blocks: JsonObject[] = Array.isArray(content) ? content.filter((block) => isObject(block)) : []
   return {
-    id: readText(id) === "" ? undefined : readText(id),
-    parts: decodeAnswered(blocks).map((part) => asMeant(part, names)),
+    id: id === "" ? undefined : id,
+    parts: withOwnIds(decodeAnswered(blocks), new CallIds(prompt), id).map((part) => asMeant(part, names)),
     finish: finishReason(reason),
     stopSequence: typeof sequence === "string" ? sequence : undefined,
     usage: decodeUsage(usage),
   }
+}
+
+function withOwnIds(parts: readonly AssistantPart[], ids: CallIds, answerId: string): AssistantPart[] {
+  let calls = 0
+  return parts.map((part) => {
+    if (part.type !== "tool-call") return part
+    const index = calls++
+    return { ...part, id: ids.own(part.id) || ids.made(answerId, index) }
+  })
 }
 
 function asMeant(part: AssistantPart, names: ToolNames): AssistantPart {

@@ -5,7 +5,7 @@
  * needs nothing but the prompt, so whoever reads the answer finds the way back without any state, and a name is written alike in
  * every turn of a conversation (a backend's cache depends on it).
  */
-import type { ModelEvent, Prompt, ToolCallPart } from "../../language/prompt.ts"
+import { CallIds, callsIn, type ModelEvent, type Prompt, type ToolCallPart } from "../../language/prompt.ts"
 import { parseToolInput } from "../../language/exact-numbers.ts"
 import { type Json, type JsonObject, isObject, readText } from "../../language/json.ts"
 import { ToolInputs } from "../body.ts"
@@ -78,9 +78,6 @@ function namesIn(prompt: Prompt): string[] {
   for (const { name } of callsIn(prompt)) names.add(name)
   return [...names]
 }
-
-const callsIn = ({ turns }: Prompt): ToolCallPart[] =>
-  turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts.filter((part) => part.type === "tool-call") : []))
 
 /** The most searches of one call at a backend: each costs there, and has no price of its own here (decisions §13.3). */
 const MOST_SEARCHES = 5
@@ -223,13 +220,12 @@ export class CallReader {
     waiting: "",
     argumentsSent: false,
   }))
-  /** Those of the conversation too: some backends begin anew in each answer, and clients take two calls of one id for one. */
-  readonly #ids: Set<string>
+  readonly #ids: CallIds
   #started = 0
 
   constructor(prompt: Prompt) {
     this.#names = toolNames(prompt, NARROW)
-    this.#ids = new Set(callsIn(prompt).map(({ id }) => id))
+    this.#ids = new CallIds(prompt)
   }
 
   get called(): boolean {
@@ -243,9 +239,7 @@ export class CallReader {
     const name = readText(said.name)
     const text = isObject(said.arguments) ? JSON.stringify(said.arguments) : readText(said.arguments)
     const call = this.#calls.find({ index: piece.index, id, name, arguments: text })
-    // Of calls that share an id the first has it.
-    if (call.id === "" && !this.#ids.has(id)) call.id = id
-    this.#ids.add(call.id)
+    if (call.id === "") call.id = this.#ids.own(id)
     if (call.name === "") call.name = name
     call.waiting += text
     return call.name === "" ? [] : [...this.#announce(call, answerId), ...tell(call)]
@@ -267,15 +261,9 @@ export class CallReader {
     const index = this.#started++
     const name = this.#names.original(call.name)
     call.index = index
-    call.id ||= this.#madeId(answerId, index)
+    call.id ||= this.#ids.made(answerId, index)
     call.custom = this.#names.isCustom(name)
     return [{ type: "tool-call-start", index, id: call.id, name, custom: call.custom }]
-  }
-
-  /** The same when the same answer is read again, and of another answer another; at most 40 characters. */
-  #madeId(answerId: string, index: number): string {
-    const made = `call_${answerId.replace(/[^a-zA-Z0-9]/g, "").slice(-28)}_${index}`
-    for (let id = made, again = 2; ; id = `${made}_${again++}`) if (!this.#ids.has(id)) return id
   }
 }
 

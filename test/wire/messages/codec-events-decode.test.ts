@@ -2,6 +2,7 @@
 import { describe, expect, test } from "bun:test"
 import type { ModelEvent } from "../../../src/language/prompt.ts"
 import type { JsonObject } from "../../../src/language/json.ts"
+import { Failure } from "../../../src/failure/failure.ts"
 import { messagesFormat } from "../../../src/wire/messages/format.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { decodeAll, fixture, oneByteEach, parse as parseBytes } from "../replay.ts"
@@ -269,6 +270,42 @@ describe("a whole answer", () => {
       stopSequence: "END",
       usage: undefined,
     })
+  })
+})
+
+const calling = (ids: readonly (string | undefined)[]) => ({
+  id: "msg_01Y0",
+  content: ids.map((id) => ({ type: "tool_use", id, name: "f", input: {} })),
+  stop_reason: "tool_use",
+})
+
+/** Of the calls of a whole answer, and of the same one streamed. */
+const idsOf = (ids: readonly (string | undefined)[], asked = prompt()) => {
+  const answered = calling(ids)
+  const whole = messagesFormat.backend.decodeReply({ body: answered }, asked)
+  if (whole instanceof Failure) throw whole
+  const begun = encodeSse("message_start", JSON.stringify({ type: "message_start", message: { id: answered.id } }))
+  const blocks = answered.content.map((block, index) => start(block, index) + stop(index)).join("")
+  const streamed = read(begun + blocks + over({ delta: { stop_reason: "tool_use" } }), asked)
+  return [
+    whole.parts.flatMap((part) => (part.type === "tool-call" ? part.id : [])),
+    streamed.flatMap((event) => (event.type === "tool-call-start" ? event.id : [])),
+  ]
+}
+
+describe("calls have ids of their own, whole and streamed,", () => {
+  test("where their backend gives them none", () => {
+    const ids = ["call_msg01Y0_0", "toolu_1", "call_msg01Y0_2"]
+    expect(idsOf([undefined, "toolu_1", ""])).toEqual([ids, ids])
+  })
+  test("where two of them share one", () => {
+    const ids = ["t", "call_msg01Y0_1"]
+    expect(idsOf(["t", "t"])).toEqual([ids, ids])
+  })
+  test("where an earlier call of the conversation has it", () => {
+    const called = { type: "tool-call", id: "t", name: "f", arguments: "{}", custom: false } as const
+    const ids = ["call_msg01Y0_0", "u"]
+    expect(idsOf(["t", "u"], prompt({ turns: [{ role: "assistant", parts: [called] }] }))).toEqual([ids, ids])
   })
 })
 
