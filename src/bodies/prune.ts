@@ -1,9 +1,9 @@
 /**
  * The part of a large request that leaves its thread: what admission and the reading of responses need, in a bounded size. The
- * conversation and long texts are left out. Names of tools stay, because responses are written with them.
+ * conversation and long texts are left out. Names of tools and ids of calls stay, because responses are written with them.
  */
 import type { Json, JsonObject } from "../language/json.ts"
-import type { Prompt, Tool, ToolCallPart } from "../language/prompt.ts"
+import { callsIn, type Prompt, type Tool, type ToolCallPart } from "../language/prompt.ts"
 import type { ModelRequest, SentDocument, SentMedia } from "../language/request.ts"
 import { Failure } from "../failure/failure.ts"
 import { clientNames, toolsOf } from "../wire/responses/tools.ts"
@@ -11,6 +11,9 @@ import { clientNames, toolsOf } from "../wire/responses/tools.ts"
 /** UTF-16 units of the name of a model, a tool or a value within a field. */
 export const LONGEST_NAME = 512
 const MAX_NAMES = 2_000
+/** Ids of a conversation's calls, the last ones; longer ones no backend makes. */
+const MAX_CALLS = 1_000
+const LONGEST_CALL_ID = 128
 /** About as much JSON: a field, and all fields together. */
 const LONGEST_FIELD = 16_384
 const LONGEST_BODY = 65_536
@@ -87,25 +90,20 @@ function prunedMedia({ documents, ...media }: SentMedia): SentMedia {
   return { ...media, documents: [...first, ...together] }
 }
 
-/** Keeps the tools' names in their order, so that both threads map them alike. */
+/** Keeps the tools' names in their order, so that both threads map them alike, and which ids calls have. */
 export function prunedPrompt(prompt: Prompt): Prompt | Failure {
   const tools = prompt.tools.map(named)
   const offered = new Set(tools.flatMap((tool) => (tool.type === "web-search" ? [] : [tool.name])))
-  const called = new Set<string>()
-  for (const turn of prompt.turns) {
-    if (turn.role !== "assistant") continue
-    for (const part of turn.parts) if (part.type === "tool-call" && !offered.has(part.name)) called.add(part.name)
-  }
+  const calls = callsIn(prompt)
+  const called = new Set(calls.map(({ name }) => name).filter((name) => !offered.has(name)))
   const chosen = prompt.toolChoice?.kind === "tool" ? [prompt.toolChoice.name] : []
   const names = [...offered, ...called, ...chosen]
   if (tools.length + called.size > MAX_NAMES || names.some((name) => name.length > LONGEST_NAME)) return tooManyNames
-  const parts = [...called].map((name): ToolCallPart => ({
-    type: "tool-call",
-    id: "",
-    name,
-    arguments: "",
-    custom: false,
-  }))
+  const ids = new Set(calls.map(({ id }) => id).filter((id) => id.length <= LONGEST_CALL_ID))
+  const parts = [
+    ...[...called].map((name) => ({ ...someCall, name })),
+    ...[...ids].slice(-MAX_CALLS).map((id) => ({ ...someCall, id })),
+  ]
   return {
     ...prompt,
     instructions: [],
@@ -115,6 +113,9 @@ export function prunedPrompt(prompt: Prompt): Prompt | Failure {
     output: undefined,
   }
 }
+
+/** Nobody asks there which name an id belongs to. */
+const someCall: ToolCallPart = { type: "tool-call", id: "", name: "", arguments: "", custom: false }
 
 function named(tool: Tool): Tool {
   if (tool.type === "web-search") return { type: "web-search", options: {} }

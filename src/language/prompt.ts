@@ -151,6 +151,16 @@ export class CallIds {
     this.#taken.add(id)
     return id
   }
+
+  /** The parts of a whole answer, whose calls have them. */
+  ofParts(parts: readonly AssistantPart[], answerId: string): AssistantPart[] {
+    let calls = 0
+    return parts.map((part) => {
+      if (part.type !== "tool-call") return part
+      const index = calls++
+      return { ...part, id: this.own(part.id) || this.made(answerId, index) }
+    })
+  }
 }
 
 export type Tool =

@@ -50,7 +50,11 @@ const requests: Readonly<Record<Translated, JsonObject>> = {
     thinking: { type: "enabled", budget_tokens: 2_000 },
     stop_sequences: ["END"],
     tools: [LONG, "plain"].map((name) => ({ name, input_schema: schema })),
-    messages: [{ role: "user", content: [{ type: "text", text: "Hello" }] }],
+    messages: [
+      { role: "user", content: [{ type: "text", text: "Hello" }] },
+      { role: "assistant", content: [{ type: "tool_use", id: "1", name: "plain", input: {} }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "1", content: "done" }] },
+    ],
   },
   responses: {
     model: "m",
@@ -62,7 +66,11 @@ const requests: Readonly<Record<Translated, JsonObject>> = {
       { type: "namespace", name: "space", tools: [{ type: "function", name: "inner", parameters: schema }] },
       { type: "custom", name: "free" },
     ],
-    input: [{ role: "user", content: "Hello" }],
+    input: [
+      { role: "user", content: "Hello" },
+      { type: "function_call", call_id: "1", name: LONG, arguments: "{}" },
+      { type: "function_call_output", call_id: "1", output: "done" },
+    ],
   },
 }
 const backends: readonly BackendModel[] = [
@@ -215,6 +223,16 @@ describe("little is told of it", () => {
       "chat",
       { user: "x".repeat(1_000_000), messages: [{ role: "user", content: "x".repeat(1_000_000) }] },
     ],
+    [
+      "many calls",
+      "chat",
+      {
+        messages: many(2_000, (at) => ({
+          role: "assistant",
+          tool_calls: [{ id: `${at}`.padEnd(128, "i"), type: "function", function: { name: "f", arguments: "{}" } }],
+        })),
+      },
+    ],
     ["many messages", "chat", { messages: many(50_000, () => ({ role: "user", content: "x" })) }],
     ["many fields", "chat", Object.fromEntries(many(90_000, (at) => [`field${at}`, [at]]))],
     ["long fields", "chat", Object.fromEntries(many(300, (at) => [`field${at}`, many(300, () => 0)]))],
@@ -301,6 +319,18 @@ describe("what is told of it ends", () => {
     }
     expect(await toldOf(left)).toMatchObject({ ...whole, store: list(left) })
     expect(await toldOf(left + 1)).toMatchObject({ ...whole, store: [{}] })
+  })
+
+  test("with the last thousand ids of calls, of 128 characters, where they are to be translated", async () => {
+    const ids = many(1_001, (at) => `${at}`.padEnd(128, "i"))
+    const messages = [...ids, "i".repeat(129)].map((id) => ({
+      role: "assistant",
+      tool_calls: [{ id, type: "function", function: { name: "f", arguments: "{}" } }],
+    }))
+    using large = await read("chat", { ...requests.chat, messages })
+    const { prompt } = must(await large.exchange({ format: "messages", model: "m" })) as DirectExchange
+    const parts = prompt?.turns.flatMap((turn) => (turn.role === "assistant" ? turn.parts : [])) ?? []
+    expect(parts.flatMap((part) => (part.type === "tool-call" && part.id !== "" ? part.id : []))).toEqual(ids.slice(1))
   })
 
   test("with 64 stop sequences of 1,024 characters, where they are to be translated", async () => {

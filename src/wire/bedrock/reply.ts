@@ -4,7 +4,14 @@
 import { parseToolInput } from "../../language/exact-numbers.ts"
 import { type Json, type JsonObject, filled, isObject, isText, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
-import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
+import {
+  type AssistantPart,
+  CallIds,
+  type FinishReason,
+  type ModelReply,
+  type Prompt,
+  type Usage,
+} from "../../language/prompt.ts"
 import type { Gatherer, Reply } from "../format.ts"
 import { freeText, NARROW, toolNames, type ToolNames } from "../shared/tools.ts"
 import { plausibleTokens, tokensFromDisjoint } from "../tokens.ts"
@@ -33,7 +40,8 @@ function contentOf({ output }: JsonObject): JsonObject[] | undefined {
 
 export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): ModelReply {
   const names = toolNames(prompt, NARROW)
-  const parts = (contentOf(body) ?? []).flatMap((block) => readBlock(block, names))
+  const blocks = (contentOf(body) ?? []).flatMap((block) => readBlock(block, names))
+  const parts = new CallIds(prompt).ofParts(blocks, "")
   const called = parts.some(({ type }) => type === "tool-call")
   const { reason, stopSequence } = readFinish(body["stopReason"], called, prompt.stopSequences)
   return { id: undefined, parts, finish: reason, stopSequence, usage: readUsage(body["usage"]) }

@@ -54,20 +54,11 @@ export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): Mode
   const blocks: JsonObject[] = Array.isArray(content) ? content.filter((block) => isObject(block)) : []
   return {
     id: id === "" ? undefined : id,
-    parts: withOwnIds(decodeAnswered(blocks), new CallIds(prompt), id).map((part) => asMeant(part, names)),
+    parts: new CallIds(prompt).ofParts(decodeAnswered(blocks), id).map((part) => asMeant(part, names)),
     finish: finishReason(reason),
     stopSequence: typeof sequence === "string" ? sequence : undefined,
     usage: decodeUsage(usage),
   }
-}
-
-function withOwnIds(parts: readonly AssistantPart[], ids: CallIds, answerId: string): AssistantPart[] {
-  let calls = 0
-  return parts.map((part) => {
-    if (part.type !== "tool-call") return part
-    const index = calls++
-    return { ...part, id: ids.own(part.id) || ids.made(answerId, index) }
-  })
 }
 
 function asMeant(part: AssistantPart, names: ToolNames): AssistantPart {

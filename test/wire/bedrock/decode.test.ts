@@ -245,6 +245,24 @@ describe("a whole Converse answer", () => {
     expect(reply).toMatchObject({ tokens: has ? undefined : empty, searches: 0 })
   })
 
+  test("gives calls ids of their own, as a stream does, where they share one or an earlier call has it", () => {
+    const uses = ["a", "b", "b"].map((toolUseId) => ({ toolUse: { toolUseId, name: "weather", input: {} } }))
+    const earlier = { type: "tool-call", id: "a", name: "weather", arguments: "{}", custom: false } as const
+    const asked = { ...emptyPrompt, turns: [{ role: "assistant", parts: [earlier] }] } as const
+    const { parts } = must(converseFormat.backend.decodeReply({ body: body(uses) }, asked))
+    const streamed = decode(
+      uses.flatMap(({ toolUse: { toolUseId, name } }, index) => [
+        start(index, toolUseId, name),
+        delta(index, { toolUse: { input: "{}" } }),
+        stop(index),
+      ]),
+      asked,
+    )
+    const ids = ["call__0", "b", "call__2"]
+    expect(parts.map((part) => part.type === "tool-call" && part.id)).toEqual(ids)
+    expect(streamed.flatMap((event) => (event.type === "tool-call-start" ? event.id : []))).toEqual(ids)
+  })
+
   test("that calls a tool beside its words ended for that, and thinking may have no seal", () => {
     const content = [
       { reasoningContent: { reasoningText: { text: "Hm." } } },
