@@ -6,8 +6,8 @@
  */
 import { failureOf, finishOf, hasContent, isSearchItem, replyUsage, usageTokens } from "./reply.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
-import type { AssistantPart, ModelEvent, Prompt } from "../../language/prompt.ts"
-import { filled, isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { type AssistantPart, CallIds, type ModelEvent, type Prompt } from "../../language/prompt.ts"
+import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
@@ -41,7 +41,7 @@ class ResponseStream implements BackendStream {
 
   constructor(view: ClientView, prompt: Prompt | undefined) {
     this.#view = view
-    this.#decoder = prompt && new EventDecoder(backendSide(prompt))
+    this.#decoder = prompt && new EventDecoder(backendSide(prompt), new CallIds(prompt))
   }
 
   meaning(event: SseEvent, body: JsonObject): EventMeaning {
@@ -111,6 +111,8 @@ const isWork = (item: Json | undefined): boolean =>
 
 class EventDecoder {
   readonly #side: Side
+  readonly #ids: CallIds
+  #answerId = ""
   readonly #pieces = new Map<string, Piece>()
   /** The piece that began last, until it ends. */
   #open: Piece | undefined
@@ -119,8 +121,9 @@ class EventDecoder {
   readonly #reasoningIn = new Map<string, string>()
   #events: ModelEvent[] = []
 
-  constructor(side: Side) {
+  constructor(side: Side, ids: CallIds) {
     this.#side = side
+    this.#ids = ids
   }
 
   decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[] {
@@ -133,12 +136,11 @@ class EventDecoder {
   #read(type: string, body: JsonObject, response: JsonObject): void {
     const { item } = body
     switch (type) {
-      case "response.created":
-        return this.#tell({
-          type: "start",
-          id: typeof response["id"] === "string" ? response["id"] : undefined,
-          usage: undefined,
-        })
+      case "response.created": {
+        const { id } = response
+        this.#answerId = readText(id)
+        return this.#tell({ type: "start", id: typeof id === "string" ? id : undefined, usage: undefined })
+      }
       case "response.output_text.delta":
         return this.#more(this.#contentPiece("text", body), body["delta"])
       case "response.output_text.done":
@@ -151,7 +153,7 @@ class EventDecoder {
       case "response.reasoning_text.delta":
         return this.#think(type.slice(0, -".delta".length), body)
       case "response.output_item.added":
-        if (isObject(item)) this.#beginCall(body, item)
+        if (isObject(item)) this.#beginCall(body, item, false)
         return
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":
@@ -227,23 +229,24 @@ class EventDecoder {
     this.#more(piece, body["delta"])
   }
 
-  /** Undefined where it is no call, or one that does not yet say what it calls. */
-  #beginCall(body: JsonObject, item: JsonObject): Piece | undefined {
+  /** Undefined where it is no call, or one that does not yet say what it calls. Its id may come with its end. */
+  #beginCall(body: JsonObject, item: JsonObject, isWhole: boolean): Piece | undefined {
     const custom = item["type"] === "custom_tool_call"
     if (!custom && item["type"] !== "function_call") return undefined
     const key = itemKey(body)
     const known = this.#pieces.get(key)
     const name = nameOf(item)
-    const { call_id: id } = item
-    if (known || name === undefined || typeof id !== "string" || id === "") return known
+    const given = readText(item["call_id"])
+    if (known || name === undefined || (given === "" && !isWhole)) return known
     const piece = this.#piece(key, "call", this.#calls++)
+    const id = this.#ids.own(given) || this.#ids.made(this.#answerId, piece.index)
     this.#open = piece
     this.#tell({ type: "tool-call-start", index: piece.index, id, name: this.#side.callName(name), custom })
     return piece
   }
 
   #endItem(body: JsonObject, item: JsonObject): void {
-    const call = this.#beginCall(body, item)
+    const call = this.#beginCall(body, item, true)
     if (call) return this.#endCall(call, item)
     if (item["type"] === "reasoning") return this.#endReasoning(body, item)
     if (item["type"] !== "message" || !Array.isArray(item["content"])) return

@@ -13,6 +13,7 @@ import {
   notServed,
   present,
   readParts,
+  readText,
   shown,
 } from "../../language/json.ts"
 import type {
@@ -127,16 +128,23 @@ function takeResult(item: JsonObject, field: string, gathered: Gathering): Failu
 /** Whose item it is. Only a client's carries what this gateway put into it: flat names and foreign seals. */
 export interface Side {
   readonly callName: (name: ToolName) => string
+  readonly callId: (call: JsonObject, field: string) => string | Failure
   readonly seal: (content: string) => Seal | undefined
 }
 
-const client: Side = { callName: flatName, seal: readSeal }
+const client: Side = {
+  callName: flatName,
+  callId: (call, field) => readString(call, "call_id", field),
+  seal: readSeal,
+}
 
 /** The backend that was asked this prompt. */
 export function backendSide(prompt: Prompt): Side {
   const names = toolNames(prompt, TOOL_NAMES)
   return {
     callName: ({ name }) => names.original(name),
+    // One without is given one where the whole answer is known.
+    callId: (call) => readText(call["call_id"]),
     // It may be a gateway like this one.
     seal: (data) => (data === UNSEALED ? undefined : { by: "responses", data }),
   }
@@ -155,7 +163,7 @@ export function answerParts(item: JsonObject, field: string, side: Side = client
 
 function callPart(item: JsonObject, field: string, side: Side): ToolCallPart | Failure {
   const custom = item["type"] === "custom_tool_call"
-  const id = readString(item, "call_id", field)
+  const id = side.callId(item, field)
   if (id instanceof Failure) return id
   const name = nameOf(item)
   if (name === undefined) return misshapen(`'${field}.name' is ${shown(item["name"])}; it must name a tool.`)

@@ -4,7 +4,14 @@
  * ended at its limit; any other status but `completed` is none, whatever the HTTP status said. Then what an answer says of its end, and of its tokens.
  */
 import { Failure } from "../../failure/failure.ts"
-import type { AssistantPart, FinishReason, ModelReply, Prompt, Usage } from "../../language/prompt.ts"
+import {
+  type AssistantPart,
+  CallIds,
+  type FinishReason,
+  type ModelReply,
+  type Prompt,
+  type Usage,
+} from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
@@ -53,9 +60,10 @@ export function decodeReply({ body }: Pick<Reply, "body">, prompt: Prompt): Mode
     if (said instanceof Failure) return new Failure("dependency.upstream_unavailable")
     parts.push(...said)
   }
+  const id = typeof body["id"] === "string" ? body["id"] : undefined
   return {
-    id: typeof body["id"] === "string" ? body["id"] : undefined,
-    parts,
+    id,
+    parts: new CallIds(prompt).ofParts(parts, id ?? ""),
     finish: finishOf(
       body,
       parts.some(({ type }) => type === "tool-call"),

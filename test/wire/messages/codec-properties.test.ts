@@ -40,10 +40,14 @@ const callPart: fc.Arbitrary<AssistantPart> = fc.record({
   custom: fc.constant(false),
 })
 
+/** Two calls of one id would be told with another. */
+const withOwnIds = (parts: readonly AssistantPart[]): AssistantPart[] =>
+  parts.map((part, at) => (part.type === "tool-call" ? { ...part, id: `${part.id}${at}` } : part))
+
 /** A finish that is true of the parts: an answer with calls ends for their sake. */
 const answered = fc
   .record({
-    parts: fc.array(fc.oneof(textPart, thinkingPart, callPart), { maxLength: 6 }),
+    parts: fc.array(fc.oneof(textPart, thinkingPart, callPart), { maxLength: 6 }).map(withOwnIds),
     reason: fc.constantFrom<FinishReason>("stop", "stop-sequence", "length", "content-filter", "pause"),
     sequence: word,
     usage: fc

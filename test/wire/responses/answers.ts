@@ -109,10 +109,14 @@ const usage: fc.Arbitrary<Usage> = fc
   .record({ input: count, cacheRead: count, cacheWrite: count, output: count, reasoning: count })
   .map(({ reasoning, ...tokens }) => ({ tokens, reasoning: Math.min(reasoning, tokens.output) }))
 
+/** Two calls of one id would be told with another. */
+const withOwnIds = (parts: readonly AssistantPart[]): AssistantPart[] =>
+  parts.map((one, at) => (one.type === "tool-call" ? { ...one, id: `${one.id}${at}` } : one))
+
 /** What this format can say: no stop sequence, no pause, and calls are what an answer with calls ends for. */
 export const reply: fc.Arbitrary<ModelReply> = fc
   .record({
-    parts: fc.array(part, { maxLength: 6 }),
+    parts: fc.array(part, { maxLength: 6 }).map(withOwnIds),
     finish: fc.constantFrom<(FinishReason | "end")[]>("end", "length", "content-filter"),
     usage: fc.option(usage, { nil: undefined }),
   })

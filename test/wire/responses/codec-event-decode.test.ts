@@ -189,6 +189,31 @@ describe("compatible backends:", () => {
     ])
   })
 
+  test.each([
+    ["share one", ["c", "c"], ["c", "call_respx_1"]],
+    ["have none", [undefined, "c", ""], ["call_respx_0", "c", "call_respx_2"]],
+    ["have one of an earlier call", ["earlier", "c"], ["call_respx_0", "c"]],
+  ] as const)("calls that %s have ids of their own, whole and streamed", (_, given, ids) => {
+    const part = { type: "tool-call", id: "earlier", name: "f", arguments: "{}", custom: false } as const
+    const asked = { ...emptyPrompt, turns: [{ role: "assistant", parts: [part] }] } as const
+    const output = given.map((call_id) => ({ type: "function_call", call_id, name: "f", arguments: "{}" }))
+    const response = { id: "resp_x", status: "completed", output }
+    const items = output.flatMap((item, output_index) => [
+      { type: "response.output_item.added", output_index, item: { ...item, arguments: "" } },
+      { type: "response.function_call_arguments.delta", output_index, delta: "{}" },
+      { type: "response.output_item.done", output_index, item },
+    ])
+    const events = [{ type: "response.created", response }, ...items, { type: "response.completed", response }]
+    const bytes = events.map((event) => encodeSse(event.type, JSON.stringify(event))).join("")
+    const streamed = decodeAll(
+      responsesFormat.backend.stream({ model: "", includeUsage: true }, asked),
+      parse([bytesOf(bytes)]),
+    )
+    const { parts } = must(responsesFormat.backend.decodeReply({ body: response }, asked))
+    const expected = ids.map((id) => ({ ...part, id }))
+    expect(parts).toEqual(expected)
+    expect(added(streamed).parts).toEqual(expected)
+  })
   test("a call without arguments has an empty object", () => {
     const none = { type: "response.function_call_arguments.done", output_index: 0, arguments: "" }
     const item = { type: "response.output_item.done", output_index: 0, item: call(0).item }
