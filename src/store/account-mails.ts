@@ -86,10 +86,11 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
   async take() {
     const [row] = await database.run(
       (sql) => sql<DueRow[]>`
-        with over as (
-          delete from account_mails where id in (
-            select id from account_mails where expires_at < now() or (next_try_at <= now() or next_try_at > now() + interval '61 minutes') and tries >= ${TRIES}
-            limit 100 for update skip locked)
+        with over as materialized (
+          select id from account_mails where expires_at < now() or (next_try_at <= now() or next_try_at > now() + interval '61 minutes') and tries >= ${TRIES}
+          limit 100 for update skip locked
+        ), gone as (
+          delete from account_mails where id in (select * from over)
         ), due as (
           -- None is put off by more than an hour: what is later was by a clock that has been set back since.
           select id, account_id, invitation_id from account_mails

@@ -151,10 +151,11 @@ export const idempotencyKeyStore = (database: Database): IdempotencyKeyStore => 
     async removeExpired() {
       const rows = await database.run(
         (sql) => sql`
-          delete from idempotency_keys where (scope, key_hash) in (
+          with gone as materialized (
             select scope, key_hash from idempotency_keys where expires_at <= now()
             order by expires_at limit ${REMOVED_AT_ONCE} for update skip locked
-          ) returning 1`,
+          )
+          delete from idempotency_keys where (scope, key_hash) in (select * from gone) returning 1`,
         once,
       )
       return rows.length

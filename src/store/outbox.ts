@@ -249,11 +249,13 @@ export const outbox = (database: Database, sendsMail: boolean): Outbox => ({
   async sweep() {
     await database.run(
       (sql) => sql`
-        update outbox set due_at = null, outcome = 'failed', problem = coalesce(problem, 'late') where id in (
+        with over as materialized (
           select o.id from outbox o left join webhooks w on w.account_id = o.account_id
           where o.due_at is not null and coalesce(o.taken_until, now()) <= now()
             and (o.expires_at < now() or o.channel = 'webhook' and (w.account_id is null or w.disabled_at is not null))
-          limit ${SWEPT} for update of o skip locked)`,
+          limit ${SWEPT} for update of o skip locked
+        )
+        update outbox set due_at = null, outcome = 'failed', problem = coalesce(problem, 'late') where id in (select * from over)`,
       again,
     )
   },

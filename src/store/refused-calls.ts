@@ -165,16 +165,16 @@ export const refusedCallStore = (
   async removeOld(before) {
     const rows = await database.run(
       (sql) => sql`
-        with calls as (
-          delete from refused_calls where request_id in (
-            select request_id from refused_calls where request_id < ${before}
-            order by request_id limit ${REMOVED_AT_ONCE} for update skip locked
-          ) returning 1
+        with old_calls as materialized (
+          select request_id from refused_calls where request_id < ${before}
+          order by request_id limit ${REMOVED_AT_ONCE} for update skip locked
+        ), old_counts as materialized (
+          select account_id, hour, code, process_id from refused_counts where hour < now() - interval '7 days'
+          order by hour limit ${REMOVED_AT_ONCE} for update skip locked
+        ), calls as (
+          delete from refused_calls where request_id in (select * from old_calls) returning 1
         ), counts as (
-          delete from refused_counts where (account_id, hour, code, process_id) in (
-            select account_id, hour, code, process_id from refused_counts where hour < now() - interval '7 days'
-            order by hour limit ${REMOVED_AT_ONCE} for update skip locked
-          ) returning 1
+          delete from refused_counts where (account_id, hour, code, process_id) in (select * from old_counts) returning 1
         )
         select 1 from calls union all select 1 from counts`,
       once,

@@ -28,59 +28,73 @@ export interface RetentionTimes {
   readonly erasedAfterDays: number
 }
 
-/** One statement that removes at most `BATCH` rows, and returns a row for each. A new kind of data is one more line. */
+/**
+ * One statement that removes at most `BATCH` rows, and returns a row for each. A new kind of data is one more rule. The rows are chosen apart
+ * (`materialized`): a planner that takes the table for an empty one chooses anew for each of its rows, and then there is no bound.
+ */
 type Rule = (sql: Sql, times: RetentionTimes) => ReturnType<Sql>
 
 const rules: Readonly<Record<string, Rule>> = {
   sessions: (sql) => sql`
-    delete from sessions where token_hash in (
-      select token_hash from sessions where expires_at <= now() limit ${BATCH} for update skip locked) returning 1`,
+    with gone as materialized (
+      select token_hash from sessions where expires_at <= now() limit ${BATCH} for update skip locked)
+    delete from sessions where token_hash in (select * from gone) returning 1`,
   account_networks: (sql) => sql`
-    delete from account_networks where (account_id, network) in (
+    with gone as materialized (
       select account_id, network from account_networks where signed_in_at < now() - make_interval(days => ${NETWORK_DAYS})
-      limit ${BATCH} for update skip locked) returning 1`,
+      limit ${BATCH} for update skip locked)
+    delete from account_networks where (account_id, network) in (select * from gone) returning 1`,
   sign_ups: (sql) => sql`
-    delete from sign_ups where network in (
+    with gone as materialized (
       select network from sign_ups where day_began_at < now() - interval '1 day' limit ${BATCH} for update skip locked)
-    returning 1`,
+    delete from sign_ups where network in (select * from gone) returning 1`,
   account_mails: (sql) => sql`
-    delete from account_mails where id in (
-      select id from account_mails where expires_at < now() limit ${BATCH} for update skip locked) returning 1`,
+    with gone as materialized (
+      select id from account_mails where expires_at < now() limit ${BATCH} for update skip locked)
+    delete from account_mails where id in (select * from gone) returning 1`,
   invitations: (sql) => sql`
-    delete from invitations where id in (
-      select id from invitations where expires_at < now() limit ${BATCH} for update skip locked) returning 1`,
+    with gone as materialized (
+      select id from invitations where expires_at < now() limit ${BATCH} for update skip locked)
+    delete from invitations where id in (select * from gone) returning 1`,
   sign_in_steps: (sql) => sql`
-    delete from sign_in_steps where token_hash in (
-      select token_hash from sign_in_steps where expires_at < now() limit ${BATCH} for update skip locked) returning 1`,
+    with gone as materialized (
+      select token_hash from sign_in_steps where expires_at < now() limit ${BATCH} for update skip locked)
+    delete from sign_in_steps where token_hash in (select * from gone) returning 1`,
   passkey_challenges: (sql) => sql`
-    delete from passkey_challenges where challenge in (
-      select challenge from passkey_challenges where expires_at < now() limit ${BATCH} for update skip locked) returning 1`,
+    with gone as materialized (
+      select challenge from passkey_challenges where expires_at < now() limit ${BATCH} for update skip locked)
+    delete from passkey_challenges where challenge in (select * from gone) returning 1`,
   outbox: (sql) => sql`
-    delete from outbox where id in (
+    with gone as materialized (
       select id from outbox where due_at is null and created_at < now() - make_interval(days => ${OUTBOX_DAYS})
-      limit ${BATCH} for update skip locked) returning 1`,
+      limit ${BATCH} for update skip locked)
+    delete from outbox where id in (select * from gone) returning 1`,
   // Once it holds, nothing can be taken back of it.
   announced_accounts: (sql) => sql`
-    delete from announced_accounts where (announcement_id, account_id) in (
+    with gone as materialized (
       select t.announcement_id, t.account_id from announced_accounts t join announcements n on n.id = t.announcement_id
         join accounts a on a.id = t.account_id
       where n.holds_until < now() - interval '1 day' or a.deleted_at is not null
-      limit ${BATCH} for update of t skip locked) returning 1`,
+      limit ${BATCH} for update of t skip locked)
+    delete from announced_accounts where (announcement_id, account_id) in (select * from gone) returning 1`,
   announcements: (sql) => sql`
-    delete from announcements where id in (
+    with gone as materialized (
       select n.id from announcements n
       where least(n.holds_until, n.withdrawn_at) < now() - interval '1 day'
         and not exists (select from announced_accounts t where t.announcement_id = n.id)
         and not exists (select from announcement_rounds r where r.id = n.round_id and r.ended_at is null)
-      limit ${BATCH} for update skip locked) returning 1`,
+      limit ${BATCH} for update skip locked)
+    delete from announcements where id in (select * from gone) returning 1`,
   announcement_rounds: (sql) => sql`
-    delete from announcement_rounds where id in (
+    with gone as materialized (
       select r.id from announcement_rounds r where r.ended_at < now() - interval '1 day'
         and not exists (select from announcements n where n.round_id = r.id)
-      limit ${BATCH} for update skip locked) returning 1`,
+      limit ${BATCH} for update skip locked)
+    delete from announcement_rounds where id in (select * from gone) returning 1`,
   allowances: (sql) => sql`
-    delete from allowances where name in (
-      select name from allowances where ends_at < now() limit ${BATCH} for update skip locked) returning 1`,
+    with gone as materialized (
+      select name from allowances where ends_at < now() limit ${BATCH} for update skip locked)
+    delete from allowances where name in (select * from gone) returning 1`,
   // With what it has spent and leased; a lease that has something left is of a process that will give it back.
   runs: (sql) => sql`
     with over as (
@@ -91,40 +105,45 @@ const rules: Readonly<Record<string, Rule>> = {
     spent as (delete from key_spend where key_id in (select id from over))
     delete from runs where id in (select id from over) returning 1`,
   keys_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    update api_keys set name = '', prefix = '', last4 = '', networks = null, origins = null where id in (
+    with gone as materialized (
       select k.id from api_keys k join accounts a on a.id = k.account_id
       where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) and ((k.name, k.prefix, k.last4) <> ('', '', '') or k.networks is not null or k.origins is not null)
-      limit ${BATCH} for update of k skip locked) returning 1`,
+      limit ${BATCH} for update of k skip locked)
+    update api_keys set name = '', prefix = '', last4 = '', networks = null, origins = null where id in (select * from gone) returning 1`,
   estimates_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    delete from estimate_factors where (account_id, model, part) in (
+    with gone as materialized (
       select f.account_id, f.model, f.part from estimate_factors f join accounts a on a.id = f.account_id
-      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of f skip locked) returning 1`,
+      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of f skip locked)
+    delete from estimate_factors where (account_id, model, part) in (select * from gone) returning 1`,
   account_events: (sql) => sql`
-    delete from account_events where id in (
+    with gone as materialized (
       select id from account_events where at < now() - make_interval(days => ${EVENT_DAYS}) limit ${BATCH} for update skip locked)
-    returning 1`,
+    delete from account_events where id in (select * from gone) returning 1`,
   events_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    delete from account_events where id in (
+    with gone as materialized (
       select e.id from account_events e join accounts a on a.id = e.account_id
-      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of e skip locked) returning 1`,
+      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of e skip locked)
+    delete from account_events where id in (select * from gone) returning 1`,
   backend_events: (sql) => sql`
-    delete from backend_events where id in (
+    with gone as materialized (
       select id from backend_events where at < now() - make_interval(days => ${BACKEND_EVENT_DAYS}) limit ${BATCH} for update skip locked)
-    returning 1`,
+    delete from backend_events where id in (select * from gone) returning 1`,
   backend_hours: (sql) => sql`
-    delete from backend_hours where (hour, member, model, process_id) in (
+    with gone as materialized (
       select hour, member, model, process_id from backend_hours where hour < now() - make_interval(days => ${BACKEND_HOUR_DAYS})
-      limit ${BATCH} for update skip locked) returning 1`,
+      limit ${BATCH} for update skip locked)
+    delete from backend_hours where (hour, member, model, process_id) in (select * from gone) returning 1`,
   // Last, so that an account whose address is gone has nothing left of the others. To whom a refund is to be paid is known until it has ended.
   erased_accounts: (sql, { erasedAfterDays }) => sql`
+    with gone as materialized (
+      select id from accounts where deleted_at < now() - make_interval(days => ${erasedAfterDays})
+        and email <> id || '@deleted.invalid'
+        and not exists (select from refunds r where r.account_id = accounts.id and r.status in ('booked', 'sending')) limit ${BATCH} for update skip locked)
     update accounts set email = id || '@deleted.invalid', password_hash = '', low_balance_email = null,
       low_balance_threshold_micro = null, low_balance_told_at = null,
       buyer_name = null, buyer_address = null, buyer_npwp = null,
       frozen_reason = case when frozen_reason is not null then '' end
-    where id in (
-      select id from accounts where deleted_at < now() - make_interval(days => ${erasedAfterDays})
-        and email <> id || '@deleted.invalid'
-        and not exists (select from refunds r where r.account_id = accounts.id and r.status in ('booked', 'sending')) limit ${BATCH} for update skip locked) returning 1`,
+    where id in (select * from gone) returning 1`,
 }
 
 /**

@@ -290,6 +290,29 @@ test("to whom a refund is to be paid is known until it has ended", async () => {
   expect(await known()).toContainEqual(waiting("acc_sending"))
 })
 
+test("no more goes at once than a batch, also of a table that was empty when the planner looked last", async () => {
+  await using database = await openTestDatabase()
+  const { db, sql } = database
+  await account(database, "acc_1")
+  const fill = () => sql`
+    insert into sessions (token_hash, account_id, expires_at)
+    select ('over ' || n)::bytea, 'acc_1', now() - interval '1 second' from generate_series(1, 1100) n`
+  await fill()
+  await sql`delete from sessions`
+  await sql`analyze sessions`
+  await fill()
+  const batches: number[] = []
+  const counting: Database = Object.assign(Object.create(db) as Database, {
+    async run<T>(...asked: Parameters<Database["run"]>): Promise<T> {
+      const rows = (await db.run(...asked)) as T
+      if (Array.isArray(rows) && rows.length > 1) batches.push(rows.length)
+      return rows
+    },
+  })
+  expect(await removeOverdue(counting, { erasedAfterDays: 30 })).toEqual({ sessions: 1_100 })
+  expect(batches).toEqual([500, 500, 100])
+})
+
 test("sessions, networks, sign-ups and mails go when they are over, and many at once", async () => {
   await using database = await openTestDatabase()
   const { db, sql } = database

@@ -85,10 +85,9 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
           if (asked instanceof Failure) return asked
           const page = readPage(query, [REQUEST_ID])
           if (page instanceof Failure) return page
-          const [rows, counts] = await Promise.all([
-            refused.list(asked, { after: page.after?.[0], limit: page.limit + 1 }),
-            refused.counts(session.accountId, asked.from, asked.to),
-          ])
+          const rows = await refused.list(asked, { after: page.after?.[0], limit: page.limit + 1 })
+          // After the rows, with which they are written: a call that is listed is counted.
+          const counts = await refused.counts(session.accountId, asked.from, asked.to)
           return {
             ...pageJson(rows, page, { item: refusedJson, placeOf: ({ requestId }) => [requestId] }),
             counts: counts.map(({ code, calls, lastHour }) => ({ code, calls, last_hour: lastHour.toISOString() })),
