@@ -11,7 +11,7 @@ import { clientNames, toolsOf } from "../wire/responses/tools.ts"
 /** UTF-16 units of the name of a model, a tool or a value within a field. */
 export const LONGEST_NAME = 512
 const MAX_NAMES = 2_000
-/** Ids of a conversation's calls, the last ones; longer ones no backend makes. */
+/** Of the ids of a conversation's calls, the last ones. A backend that gives an id twice counts, so its ids are short. */
 const MAX_CALLS = 1_000
 const LONGEST_CALL_ID = 128
 /** About as much JSON: a field, and all fields together. */
@@ -90,7 +90,7 @@ function prunedMedia({ documents, ...media }: SentMedia): SentMedia {
   return { ...media, documents: [...first, ...together] }
 }
 
-/** Keeps the tools' names in their order, so that both threads map them alike, and which ids calls have. */
+/** Keeps the tools' names in their order, so that both threads map them alike, and the ids of calls, so that no answer has one again. */
 export function prunedPrompt(prompt: Prompt): Prompt | Failure {
   const tools = prompt.tools.map(named)
   const offered = new Set(tools.flatMap((tool) => (tool.type === "web-search" ? [] : [tool.name])))
@@ -114,7 +114,7 @@ export function prunedPrompt(prompt: Prompt): Prompt | Failure {
   }
 }
 
-/** Nobody asks there which name an id belongs to. */
+/** Names and ids come apart: which of them belong together is not needed. */
 const someCall: ToolCallPart = { type: "tool-call", id: "", name: "", arguments: "", custom: false }
 
 function named(tool: Tool): Tool {

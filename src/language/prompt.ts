@@ -152,13 +152,17 @@ export class CallIds {
     return id
   }
 
-  /** The parts of a whole answer, whose calls have them. */
+  /** The id of the answer's call of this index: its backend's, or one that is made. */
+  give(id: string, answerId: string, index: number): string {
+    return this.own(id) || this.made(answerId, index)
+  }
+
+  /** The parts of a whole answer, whose calls have ids of their own. */
   ofParts(parts: readonly AssistantPart[], answerId: string): AssistantPart[] {
     let calls = 0
     return parts.map((part) => {
       if (part.type !== "tool-call") return part
-      const index = calls++
-      return { ...part, id: this.own(part.id) || this.made(answerId, index) }
+      return { ...part, id: this.give(part.id, answerId, calls++) }
     })
   }
 }

@@ -195,7 +195,7 @@ class EventDecoder {
 
   #begun(type: string, block: JsonObject, tool: OpenTool | undefined): ModelEvent[] {
     if (tool !== undefined) {
-      const id = this.#ids.own(readText(block["id"])) || this.#ids.made(this.#answerId, tool.index)
+      const id = this.#ids.give(readText(block["id"]), this.#answerId, tool.index)
       return [{ type: "tool-call-start", ...tool.called, index: tool.index, id }]
     }
     if (type === "text") return textDelta("text-delta", block["text"])

@@ -41,7 +41,7 @@ class ResponseStream implements BackendStream {
 
   constructor(view: ClientView, prompt: Prompt | undefined) {
     this.#view = view
-    this.#decoder = prompt && new EventDecoder(backendSide(prompt), new CallIds(prompt))
+    this.#decoder = prompt && new EventDecoder(prompt)
   }
 
   meaning(event: SseEvent, body: JsonObject): EventMeaning {
@@ -121,9 +121,9 @@ class EventDecoder {
   readonly #reasoningIn = new Map<string, string>()
   #events: ModelEvent[] = []
 
-  constructor(side: Side, ids: CallIds) {
-    this.#side = side
-    this.#ids = ids
+  constructor(prompt: Prompt) {
+    this.#side = backendSide(prompt)
+    this.#ids = new CallIds(prompt)
   }
 
   decode(event: SseEvent, body: JsonObject | undefined): ModelEvent[] {
@@ -239,7 +239,7 @@ class EventDecoder {
     const given = readText(item["call_id"])
     if (known || name === undefined || (given === "" && !isWhole)) return known
     const piece = this.#piece(key, "call", this.#calls++)
-    const id = this.#ids.own(given) || this.#ids.made(this.#answerId, piece.index)
+    const id = this.#ids.give(given, this.#answerId, piece.index)
     this.#open = piece
     this.#tell({ type: "tool-call-start", index: piece.index, id, name: this.#side.callName(name), custom })
     return piece

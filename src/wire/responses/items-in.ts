@@ -143,7 +143,7 @@ export function backendSide(prompt: Prompt): Side {
   const names = toolNames(prompt, TOOL_NAMES)
   return {
     callName: ({ name }) => names.original(name),
-    // One without is given one where the whole answer is known.
+    // A call without one is given one with the whole answer (`CallIds`).
     callId: (call) => readText(call["call_id"]),
     // It may be a gateway like this one.
     seal: (data) => (data === UNSEALED ? undefined : { by: "responses", data }),

@@ -75,7 +75,7 @@ function namesIn(prompt: Prompt): string[] {
   const names = new Set<string>()
   for (const tool of prompt.tools) if (tool.type !== "web-search") names.add(tool.name)
   if (prompt.toolChoice?.kind === "tool") names.add(prompt.toolChoice.name)
-  // Of a large request some calls have come without (bodies/prune.ts).
+  // A call of a large request may come as its id alone (bodies/prune.ts).
   for (const { name } of callsIn(prompt)) if (name !== "") names.add(name)
   return [...names]
 }
