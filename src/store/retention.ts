@@ -28,117 +28,122 @@ export interface RetentionTimes {
   readonly erasedAfterDays: number
 }
 
-/**
- * One statement that removes at most `BATCH` rows, and returns a row for each. A new kind of data is one more rule. The rows are chosen apart
- * (`materialized`): a planner that takes the table for an empty one chooses anew for each of its rows, and then there is no bound.
- */
+/** One statement that removes at most `BATCH` rows, and returns a row for each. A new kind of data is one more rule. */
 type Rule = (sql: Sql, times: RetentionTimes) => ReturnType<Sql>
+
+/**
+ * A batch of rows, as `gone`; `table`: whose rows, where there are several. They are chosen apart (`materialized`): a planner that takes the
+ * table for an empty one would choose anew for each of its rows, and then there is no bound.
+ */
+const chosen = (sql: Sql, rows: ReturnType<Sql>, table?: string) => sql`
+  with gone as materialized (
+    ${rows} limit ${BATCH} for update ${table === undefined ? sql`` : sql`of ${sql(table)}`} skip locked)`
 
 const rules: Readonly<Record<string, Rule>> = {
   sessions: (sql) => sql`
-    with gone as materialized (
-      select token_hash from sessions where expires_at <= now() limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select token_hash from sessions where expires_at <= now()`)}
     delete from sessions where token_hash in (select * from gone) returning 1`,
   account_networks: (sql) => sql`
-    with gone as materialized (
-      select account_id, network from account_networks where signed_in_at < now() - make_interval(days => ${NETWORK_DAYS})
-      limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select account_id, network from account_networks where signed_in_at < now() - make_interval(days => ${NETWORK_DAYS})`)}
     delete from account_networks where (account_id, network) in (select * from gone) returning 1`,
   sign_ups: (sql) => sql`
-    with gone as materialized (
-      select network from sign_ups where day_began_at < now() - interval '1 day' limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select network from sign_ups where day_began_at < now() - interval '1 day'`)}
     delete from sign_ups where network in (select * from gone) returning 1`,
   account_mails: (sql) => sql`
-    with gone as materialized (
-      select id from account_mails where expires_at < now() limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select id from account_mails where expires_at < now()`)}
     delete from account_mails where id in (select * from gone) returning 1`,
   invitations: (sql) => sql`
-    with gone as materialized (
-      select id from invitations where expires_at < now() limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select id from invitations where expires_at < now()`)}
     delete from invitations where id in (select * from gone) returning 1`,
   sign_in_steps: (sql) => sql`
-    with gone as materialized (
-      select token_hash from sign_in_steps where expires_at < now() limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select token_hash from sign_in_steps where expires_at < now()`)}
     delete from sign_in_steps where token_hash in (select * from gone) returning 1`,
   passkey_challenges: (sql) => sql`
-    with gone as materialized (
-      select challenge from passkey_challenges where expires_at < now() limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select challenge from passkey_challenges where expires_at < now()`)}
     delete from passkey_challenges where challenge in (select * from gone) returning 1`,
   outbox: (sql) => sql`
-    with gone as materialized (
-      select id from outbox where due_at is null and created_at < now() - make_interval(days => ${OUTBOX_DAYS})
-      limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select id from outbox where due_at is null and created_at < now() - make_interval(days => ${OUTBOX_DAYS})`)}
     delete from outbox where id in (select * from gone) returning 1`,
   // Once it holds, nothing can be taken back of it.
   announced_accounts: (sql) => sql`
-    with gone as materialized (
-      select t.announcement_id, t.account_id from announced_accounts t join announcements n on n.id = t.announcement_id
+    ${chosen(
+      sql,
+      sql`select t.announcement_id, t.account_id from announced_accounts t join announcements n on n.id = t.announcement_id
         join accounts a on a.id = t.account_id
-      where n.holds_until < now() - interval '1 day' or a.deleted_at is not null
-      limit ${BATCH} for update of t skip locked)
+      where n.holds_until < now() - interval '1 day' or a.deleted_at is not null`,
+      "t",
+    )}
     delete from announced_accounts where (announcement_id, account_id) in (select * from gone) returning 1`,
   announcements: (sql) => sql`
-    with gone as materialized (
-      select n.id from announcements n
+    ${chosen(
+      sql,
+      sql`select n.id from announcements n
       where least(n.holds_until, n.withdrawn_at) < now() - interval '1 day'
         and not exists (select from announced_accounts t where t.announcement_id = n.id)
-        and not exists (select from announcement_rounds r where r.id = n.round_id and r.ended_at is null)
-      limit ${BATCH} for update skip locked)
+        and not exists (select from announcement_rounds r where r.id = n.round_id and r.ended_at is null)`,
+    )}
     delete from announcements where id in (select * from gone) returning 1`,
   announcement_rounds: (sql) => sql`
-    with gone as materialized (
-      select r.id from announcement_rounds r where r.ended_at < now() - interval '1 day'
-        and not exists (select from announcements n where n.round_id = r.id)
-      limit ${BATCH} for update skip locked)
+    ${chosen(
+      sql,
+      sql`select r.id from announcement_rounds r where r.ended_at < now() - interval '1 day'
+        and not exists (select from announcements n where n.round_id = r.id)`,
+    )}
     delete from announcement_rounds where id in (select * from gone) returning 1`,
   allowances: (sql) => sql`
-    with gone as materialized (
-      select name from allowances where ends_at < now() limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select name from allowances where ends_at < now()`)}
     delete from allowances where name in (select * from gone) returning 1`,
   // With what it has spent and leased; a lease that has something left is of a process that will give it back.
   runs: (sql) => sql`
-    with over as (
-      select id from runs where ends_at < now() - make_interval(days => ${RUN_KEPT_DAYS}) and not exists (
-        select from budget_leases b where b.key_id = runs.id and b.granted_micro > b.returned_micro + b.settled_micro)
-      limit ${BATCH} for update skip locked
-    ), leased as (delete from budget_leases where key_id in (select id from over)),
-    spent as (delete from key_spend where key_id in (select id from over))
-    delete from runs where id in (select id from over) returning 1`,
+    ${chosen(
+      sql,
+      sql`select id from runs where ends_at < now() - make_interval(days => ${RUN_KEPT_DAYS}) and not exists (
+        select from budget_leases b where b.key_id = runs.id and b.granted_micro > b.returned_micro + b.settled_micro)`,
+    )},
+    leased as (delete from budget_leases where key_id in (select * from gone)),
+    spent as (delete from key_spend where key_id in (select * from gone))
+    delete from runs where id in (select * from gone) returning 1`,
   keys_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    with gone as materialized (
-      select k.id from api_keys k join accounts a on a.id = k.account_id
-      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) and ((k.name, k.prefix, k.last4) <> ('', '', '') or k.networks is not null or k.origins is not null)
-      limit ${BATCH} for update of k skip locked)
+    ${chosen(
+      sql,
+      sql`select k.id from api_keys k join accounts a on a.id = k.account_id
+      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) and ((k.name, k.prefix, k.last4) <> ('', '', '') or k.networks is not null or k.origins is not null)`,
+      "k",
+    )}
     update api_keys set name = '', prefix = '', last4 = '', networks = null, origins = null where id in (select * from gone) returning 1`,
   estimates_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    with gone as materialized (
-      select f.account_id, f.model, f.part from estimate_factors f join accounts a on a.id = f.account_id
-      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of f skip locked)
+    ${chosen(
+      sql,
+      sql`select f.account_id, f.model, f.part from estimate_factors f join accounts a on a.id = f.account_id
+      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays})`,
+      "f",
+    )}
     delete from estimate_factors where (account_id, model, part) in (select * from gone) returning 1`,
   account_events: (sql) => sql`
-    with gone as materialized (
-      select id from account_events where at < now() - make_interval(days => ${EVENT_DAYS}) limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select id from account_events where at < now() - make_interval(days => ${EVENT_DAYS})`)}
     delete from account_events where id in (select * from gone) returning 1`,
   events_of_erased_accounts: (sql, { erasedAfterDays }) => sql`
-    with gone as materialized (
-      select e.id from account_events e join accounts a on a.id = e.account_id
-      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays}) limit ${BATCH} for update of e skip locked)
+    ${chosen(
+      sql,
+      sql`select e.id from account_events e join accounts a on a.id = e.account_id
+      where a.deleted_at < now() - make_interval(days => ${erasedAfterDays})`,
+      "e",
+    )}
     delete from account_events where id in (select * from gone) returning 1`,
   backend_events: (sql) => sql`
-    with gone as materialized (
-      select id from backend_events where at < now() - make_interval(days => ${BACKEND_EVENT_DAYS}) limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select id from backend_events where at < now() - make_interval(days => ${BACKEND_EVENT_DAYS})`)}
     delete from backend_events where id in (select * from gone) returning 1`,
   backend_hours: (sql) => sql`
-    with gone as materialized (
-      select hour, member, model, process_id from backend_hours where hour < now() - make_interval(days => ${BACKEND_HOUR_DAYS})
-      limit ${BATCH} for update skip locked)
+    ${chosen(sql, sql`select hour, member, model, process_id from backend_hours where hour < now() - make_interval(days => ${BACKEND_HOUR_DAYS})`)}
     delete from backend_hours where (hour, member, model, process_id) in (select * from gone) returning 1`,
   // Last, so that an account whose address is gone has nothing left of the others. To whom a refund is to be paid is known until it has ended.
   erased_accounts: (sql, { erasedAfterDays }) => sql`
-    with gone as materialized (
-      select id from accounts where deleted_at < now() - make_interval(days => ${erasedAfterDays})
+    ${chosen(
+      sql,
+      sql`select id from accounts where deleted_at < now() - make_interval(days => ${erasedAfterDays})
         and email <> id || '@deleted.invalid'
-        and not exists (select from refunds r where r.account_id = accounts.id and r.status in ('booked', 'sending')) limit ${BATCH} for update skip locked)
+        and not exists (select from refunds r where r.account_id = accounts.id and r.status in ('booked', 'sending'))`,
+    )}
     update accounts set email = id || '@deleted.invalid', password_hash = '', low_balance_email = null,
       low_balance_threshold_micro = null, low_balance_told_at = null,
       buyer_name = null, buyer_address = null, buyer_npwp = null,
