@@ -203,7 +203,7 @@ const refused = ({ code, detail }: Failure): BodyReply => ({ type: "refused", re
 const UNTRANSLATABLE: Readonly<Record<Endpoint, readonly string[]>> = {
   chat: paths(
     "seed logprobs top_logprobs logit_bias presence_penalty frequency_penalty metadata prediction " +
-      "prompt_cache_key prompt_cache_retention prompt_cache_options messages.name",
+      "prompt_cache_retention prompt_cache_options messages.name",
   ),
   messages: paths(
     "context_management output_config.task_budget thinking.block_binding messages.output_config messages.clear_at " +
@@ -211,7 +211,7 @@ const UNTRANSLATABLE: Readonly<Record<Endpoint, readonly string[]>> = {
       "tools.input_examples tools.allowed_callers tools.max_characters",
   ),
   responses: paths(
-    "top_logprobs truncation prompt_cache_key prompt_cache_retention prompt_cache_options client_metadata " +
+    "top_logprobs truncation prompt_cache_retention prompt_cache_options client_metadata " +
       "text.verbosity reasoning.context stream_options input.phase tools.defer_loading",
   ),
   completions: [],
@@ -238,9 +238,12 @@ const UNTRANSLATABLE_FOR_INVOKE = paths(
   "output_config.task_budget messages.output_config messages.clear_at tools.allowed_callers",
 )
 
-/** Whatever the client's format: chat and responses have no `top_k`, all others no `verbosity`. */
-const SAMPLING = paths("top_k")
-const VERBOSITY = paths("verbosity")
+/** By what the backend speaks, whatever the client's format. Of the backends that speak chat only some know a key of the cache. */
+const LACKING: Readonly<Partial<Record<Endpoint, readonly string[]>>> = {
+  chat: paths("top_k prompt_cache_key"),
+  responses: paths("top_k"),
+}
+const LACKING_ELSEWHERE = paths("verbosity prompt_cache_key")
 
 /** The paths of fields in a request that its backend does not get. */
 function untranslatableFields(request: ModelRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {
@@ -251,7 +254,7 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
     const ofTools = unknownOfTools(acceptedBetas(betas, body)).map((name) => `tools.${name}`)
     return presentPaths(body, [...UNTRANSLATABLE_FOR_INVOKE, ...ofTools])
   }
-  const lacking = spoken === "chat" || spoken === "responses" ? SAMPLING : VERBOSITY
+  const lacking = (spoken && LACKING[spoken]) ?? LACKING_ELSEWHERE
   // Every format has a counterpart of these two.
   const lost = pass.filter((name) => name !== "thinking" && name !== "top_k")
   return [

@@ -24,6 +24,8 @@ export interface Prompt {
   readonly output: OutputFormat | undefined
   /** How much is to be said, where the client asks for it. */
   readonly verbosity?: Verbosity | undefined
+  /** What the client calls prompts that begin alike, so that a backend finds them in its cache. */
+  readonly cacheKey?: string | undefined
   readonly reasoning: Reasoning | undefined
 }
 

@@ -155,7 +155,7 @@ describe(`${covers("13.3")} what a backend's format has no words for is named`, 
     names: string | null,
   ])[] = [
     ["chat", "messages", { seed: 7, logprobs: true, verbosity: "low", min_p: 0.1 }, "seed, logprobs, verbosity, min_p"],
-    ["chat", "responses", { top_k: 5, prompt_cache_key: "k" }, "prompt_cache_key, top_k"],
+    ["chat", "responses", { top_k: 5, prompt_cache_key: "k", seed: 7 }, "seed, top_k"],
     [
       "messages",
       "chat",

@@ -56,6 +56,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
     ...encodeText(prompt, target),
     ...(prompt.reasoning ? encodeReasoning(prompt.reasoning) : {}),
     service_tier: serviceTier("responses", request.body),
+    ...(prompt.cacheKey === undefined ? {} : { prompt_cache_key: fittingKey(prompt.cacheKey) }),
     ...(request.endUser === undefined ? {} : { safety_identifier: request.endUser }),
   }
   for (const parameter of target.strip) delete body[parameter]
@@ -66,6 +67,12 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
     ...(stream && { stream: true }),
   })
 }
+
+/** Backends refuse a longer one, and only compare it. */
+const LONGEST_CACHE_KEY = 64
+
+const fittingKey = (key: string): string =>
+  key.length <= LONGEST_CACHE_KEY ? key : new Bun.CryptoHasher("sha256").update(key).digest("base64url")
 
 const notExpressible = (message: string, hint: string): Failure =>
   new Failure("request.unsupported_feature", { message, hint })
