@@ -47,16 +47,18 @@ const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> =
     case 422:
       if (operators) return { failure: new Failure("dependency.upstream_unavailable"), alert: true }
       return { failure: requestFault(facts), alert: false }
+    case 403:
+      if (contentWording.test(facts.text)) return { failure: new Failure("upstream.invalid_request"), alert: false }
+      break
     case 413:
       // Whatever limit of the backend it is, the way out is that of a context overflow: a larger model, a shorter prompt.
       return { failure: overflow(facts), alert: false }
     case 429:
       return { failure: new Failure("upstream.rate_limited"), alert: operators }
-    default:
-      return {
-        failure: new Failure("dependency.upstream_unavailable"),
-        alert: operators || (status >= 401 && status <= 404),
-      }
+  }
+  return {
+    failure: new Failure("dependency.upstream_unavailable"),
+    alert: operators || (status >= 401 && status <= 404),
   }
 }
 
@@ -99,6 +101,12 @@ const operatorNames = new Set([
 ])
 const operatorWording =
   /credit balance is too low|insufficient balance|specified api usage limits|api key not valid|(?:organization|account|workspace) (?:has been|is) (?:disabled|deactivated|suspended)/i
+
+/**
+ * Of a 403 that refuses what was said and not who says it (OpenRouter, xAI). Taken for one of the credential, a customer could have it held
+ * back from everybody.
+ */
+const contentWording = /\b(?:input|content|prompt) (?:was|is|has been) flagged\b|\bcontent violates usage guidelines\b/i
 
 /** The status that an error of this name would have had as a response. */
 const statusOfName: Readonly<Record<string, number>> = {

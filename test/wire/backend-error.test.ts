@@ -233,6 +233,30 @@ const classified: [string, number, Json | undefined, FailureCode, boolean][] = [
   ["a wrong key", 401, { error: { message: "Incorrect API key" } }, down, true],
   ["no money", 402, { error: { message: "Insufficient Balance" } }, down, true],
   ["no permission", 403, "", down, true],
+  [
+    "moderation, as OpenRouter tells it",
+    403,
+    {
+      error: {
+        code: 403,
+        message: 'This model requires moderation. Your input was flagged for "violence". No credits were charged.',
+        metadata: { reasons: ["violence"], flagged_input: "..." },
+      },
+    },
+    invalid,
+    false,
+  ],
+  [
+    "moderation, as xAI tells it",
+    403,
+    {
+      code: "The caller does not have permission to execute the specified operation",
+      error: "Content violates usage guidelines. Team: t, API key ID: k, Model: m, Failed check: SAFETY_CHECK_TYPE_BIO",
+    },
+    invalid,
+    false,
+  ],
+  ["our account's own bar", 403, { error: { message: "Your account was flagged for review." } }, down, true],
   ["wrong method", 405, "", down, false],
   ["no such model", 404, { error: { type: "not_found_error", message: "model: x" } }, down, true],
   ["a time-out", 408, "", down, false],
