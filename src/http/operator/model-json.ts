@@ -150,12 +150,14 @@ export function passProblem(pass: readonly string[]) {
 /** Whoever calls the retired id must not find an endpoint closed. */
 export function targetProblem(model: StoredModel, targetId: string, all: readonly StoredModel[]) {
   const target = all.find((one) => one.model === targetId)
-  if (target === undefined || target.target !== null) return refused("target", "the id of a model on sale")
+  if (target === undefined || target.target !== null) return unsold()
   if (target === model) return refused("target", "another model")
   return model.endpoints.every((endpoint) => target.endpoints.includes(endpoint))
     ? undefined
     : refused("target", `a model that is served on ${model.endpoints.join(" and ")}`)
 }
+
+export const unsold = (): Failure => refused("target", "the id of a model on sale")
 
 interface Step {
   /** In force when the new price begins. */

@@ -5,7 +5,7 @@
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
 import { inForce } from "../../../actors/money/price.ts"
-import { jumpJson, jumpProblem, jumps, priceJson, PriceShape, targetProblem } from "./model-json.ts"
+import { jumpJson, jumpProblem, jumps, priceJson, PriceShape, targetProblem, unsold } from "./model-json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { operatorBy } from "../dashboard/session.ts"
@@ -60,8 +60,8 @@ export const operatorRetirementsController = (deps: ModelsDeps) => {
           if (found.length > 0 && body.confirm_jump !== true && query.dry_run !== true) return jumpProblem(found)
           const after = { target: body.target, until: until.toISOString() }
           const change = { model: model.model, before: retirementOf(model), after, prices, jumps: found.map(jumpJson) }
-          return await make(deps, query, change, () =>
-            models.retire(model.model, { target: body.target, until }, operator.act),
+          return await make(deps, query, change, async () =>
+            (await models.retire(model.model, { target: body.target, until }, operator.act)) ? undefined : unsold(),
           )
         },
       ),

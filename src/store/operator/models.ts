@@ -45,7 +45,8 @@ export interface ModelStore {
   schedule(plan: PricePlan, act: Act): Promise<bigint | undefined>
   /** False when it is not there, or is in force before `safeAt`. */
   unschedule(model: string, priceId: bigint, safeAt: Date, act: Act): Promise<boolean>
-  retire(model: string, to: { readonly target: string; readonly until: Date }, act: Act): Promise<void>
+  /** False when the target is not sold any more. */
+  retire(model: string, to: { readonly target: string; readonly until: Date }, act: Act): Promise<boolean>
   restore(model: string, act: Act): Promise<void>
 }
 
@@ -143,26 +144,42 @@ export function modelStore(database: Database): ModelStore {
     },
 
     async retire(model, { target, until }, act) {
-      await database.run(
-        (sql) => sql`
-          with held as materialized (
-            select m.model, to_jsonb(a) - 'alias' as before from models m left join model_aliases a on a.alias = m.model
-            where m.model = ${model} and not exists (select from model_aliases where alias = ${target})
-          ), placed as (
-            insert into model_aliases as a (alias, target, until) select model, ${target}, ${until} from held
-            on conflict (alias) do update set target = excluded.target, until = excluded.until
-            where (a.target, a.until) is distinct from (excluded.target, excluded.until)
-            returning alias, target, until
-          ), followed as (
-            -- Ids that were retired to this one before.
-            update model_aliases a set target = p.target from placed p where a.target = p.alias and a.alias <> p.target
-          ), marked as (
-            ${mark(sql, "retired", sql`select alias from placed`)}
-          )
-          insert into audit_log (${signatureColumns(sql)}, action, subject, before, after)
-          select ${signature(sql, act)}, 'model.retired', p.alias, h.before, to_jsonb(p) - 'alias' from placed p, held h`,
-        once,
-      )
+      // A statement does not see what was committed after it began: where one of the two models was changed while it waited for them, it
+      // does nothing, and is made anew. So it marks its target as changed too, for whoever retires that one at this moment.
+      for (;;) {
+        const [row] = await database.run(
+          (sql) => sql<{ is_current: boolean; is_sold: boolean }[]>`
+            with locked as materialized (
+              select m.model from models m
+              where m.model in (${model}, ${target}) and m.xmin = (select s.xmin from models s where s.model = m.model)
+              order by m.model for update
+            ), judged as (
+              select (select count(*) from locked) = (select count(*) from models where model in (${model}, ${target})) as is_current,
+                not exists (select from model_aliases where alias = ${target}) as is_sold
+            ), held as (
+              select l.model, to_jsonb(a) - 'alias' as before from judged j, locked l left join model_aliases a on a.alias = l.model
+              where j.is_current and j.is_sold and l.model = ${model}
+            ), placed as (
+              insert into model_aliases as a (alias, target, until) select model, ${target}, ${until} from held
+              on conflict (alias) do update set target = excluded.target, until = excluded.until
+              where (a.target, a.until) is distinct from (excluded.target, excluded.until)
+              returning alias, target, until
+            ), followed as (
+              -- Ids that were retired to this one before.
+              update model_aliases a set target = p.target from placed p where a.target = p.alias and a.alias <> p.target
+            ), marked as (
+              ${mark(sql, "retired", sql`select alias from placed`)}
+            ), shown as (
+              update models m set edited = m.edited from placed p where m.model = p.target
+            ), logged as (
+              insert into audit_log (${signatureColumns(sql)}, action, subject, before, after)
+              select ${signature(sql, act)}, 'model.retired', p.alias, h.before, to_jsonb(p) - 'alias' from placed p, held h
+            )
+            select is_current, is_sold from judged`,
+          once,
+        )
+        if (row?.is_current === true) return row.is_sold
+      }
     },
 
     async restore(model, act) {
