@@ -93,7 +93,7 @@ export function midtransProvider(terms: MidtransTerms): PaymentProvider {
         redirect: "error",
         signal: AbortSignal.timeout(TIMEOUT_MS),
       })
-      return await response.json()
+      return JSON.parse(await response.text(), (_, value: unknown) => storable(value))
     } catch {
       // No connection, no answer in time, or no JSON: to us all the same.
       return undefined
@@ -228,6 +228,9 @@ function reversalsOf(
 
 const largest = (...amounts: readonly bigint[]): bigint =>
   amounts.reduce((most, each) => (each > most ? each : most), 0n)
+
+/** A text column takes no NUL. What stands for it keeps two names apart that differ by it. */
+const storable = (value: unknown): unknown => (typeof value === "string" ? value.replaceAll("\u0000", "\uFFFD") : value)
 
 function rupiah(amount: string): bigint | undefined {
   const whole = AMOUNT.exec(amount)?.[1]

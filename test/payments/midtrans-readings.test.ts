@@ -70,3 +70,9 @@ test("a refund is asked for with as much of its reason as Midtrans takes, and a 
   expect(await provider.refund?.(asking)).toEqual({ kind: "refused", why: "412" })
   expect(sent[1]).toEqual({ refund_key: "ref_x", amount: 5_000, reason: "r".repeat(255) })
 })
+
+test("a refusal's words can be written down whatever characters they have", async () => {
+  const { provider } = answering(order({}), { status_code: "412", status_message: "no \u0000" }, order({}))
+  const asking = { id: "ref_x", topUpId: "top_x", amountRp: 5_000n, reason: "r" }
+  expect(await provider.refund?.(asking)).toEqual({ kind: "refused", why: "412 no \uFFFD" })
+})

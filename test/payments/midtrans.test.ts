@@ -280,6 +280,16 @@ describe("money that Midtrans took back", () => {
     ])
   })
 
+  test("is booked whatever characters its names have, a NUL too, once for each", async () => {
+    const { token, topUp } = await paid()
+    const names = ["a\u0000", "a", "\u0000a", "\u0000"]
+    const fields = { transaction_status: "partial_refund", refund_amount: "20000.00" }
+    answer = refunded({ ...fields, refunds: names.map((id) => entry(1, 5_000, { refund_chargeback_id: id })) })
+    for (let n = 0; n < 2; n++)
+      expect((await notify(notification(topUp.id, { transaction_status: "partial_refund" }))).status).toBe(200)
+    expect(await balance(token)).toBe(30_000_000_000)
+  })
+
   test("is its list, and beside it a rest only where the list does not come to all", async () => {
     const refunds = [entry(1, 20_000), entry(2, 5_000)]
     const listed = [
