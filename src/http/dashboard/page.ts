@@ -69,8 +69,8 @@ export function pageJson<Row, Item>(
 /** What a `bigint` column holds. */
 export const ID = /^\d{1,18}$/
 
-/** What an operator gives as a reason, for whoever reads the log later. */
-export const Reason = Type.RegExp(/^(?=.*\S)[^\p{Cc}]{1,500}$/u, {
+/** What an operator gives as a reason, for whoever reads the log later. Kept as it is: a repeat is known by it, and half a character is not. */
+export const Reason = Type.RegExp(/^(?=.*\S)[^\p{Cc}\p{Cs}]{1,500}$/u, {
   description: field("a string of 1 to 500 characters on one line", "teks 1 sampai 500 karakter dalam satu baris"),
 })
 

@@ -45,7 +45,7 @@ const NewRefund = exactly({
   idempotency_key: OnceKey,
 })
 const PaidOut = Type.Object({
-  reference: Type.RegExp(/^[^\p{Cc}]{1,200}$/u, {
+  reference: Type.RegExp(/^[^\p{Cc}\p{Cs}]{1,200}$/u, {
     description: field(
       "1 to 200 characters on one line: the bank's name of the payment",
       "1 sampai 200 karakter dalam satu baris: nama pembayaran menurut bank",

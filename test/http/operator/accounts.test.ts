@@ -267,6 +267,7 @@ describe("an adjustment", () => {
     { amount_micro: 1, reason: " ", idempotency_key: "k" },
     { amount_micro: 1, reason: "two\nlines", idempotency_key: "k" },
     { amount_micro: 1, reason: "r".repeat(501), idempotency_key: "k" },
+    { amount_micro: 1, reason: "half \ud83d", idempotency_key: "k" },
     { amount_micro: 1, reason: "r", idempotency_key: "" },
     { amount_micro: 1, reason: "r", idempotency_key: "a b" },
     { amount_micro: 1, reason: "r", idempotency_key: "k".repeat(101) },

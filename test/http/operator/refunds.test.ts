@@ -94,6 +94,8 @@ test("what no refund can be is refused, and leaves the money where it is", async
     { amount_micro: RP, amount_rp: 1 },
     { amount_micro: RP, reason: " " },
     { amount_micro: RP, reason: "r".repeat(501) },
+    // Half of a character, which the database has not.
+    { amount_micro: RP, reason: "half \ud83d" },
     { amount_micro: RP, idempotency_key: "" },
     { amount_micro: RP, idempotency_key: "a b" },
     { amount_micro: RP, idempotency_key: "k".repeat(101) },
@@ -108,7 +110,7 @@ test("what no refund can be is refused, and leaves the money where it is", async
   const { status, json } = await refund(person, { top_up_id: topUp.id, amount_micro: RP, ...most })
   expect([status, json.reason]).toEqual([201, most.reason])
   const paidOut = (reference: string) => ask(`/operator/refunds/${json.id}/paid-out`, { reference, reason: "sent" })
-  for (const reference of ["", "two\nlines", "r".repeat(201)])
+  for (const reference of ["", "two\nlines", "r".repeat(201), "half \ud83d"])
     expect([reference, (await paidOut(reference)).status]).toEqual([reference, 400])
   expect((await paidOut("r".repeat(200))).json).toMatchObject({ status: "paid_out", reference: "r".repeat(200) })
 })
