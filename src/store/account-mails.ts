@@ -7,6 +7,7 @@ import { nanoid } from "nanoid"
 import { isLink, linkKinds, TELL_MINUTES, tellOwners, toOwnedKey } from "./account-settings.ts"
 import type { DueMail, Language, LinkKind, MailKind, MemberRole, OwnedKey, OwnedKeyRow } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
+import { stands } from "./members.ts"
 import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
 export interface Link {
@@ -99,7 +100,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
         )
         update account_mails m set next_try_at = now() + make_interval(mins => ${LEASE_MINUTES}), tries = m.tries + 1
         from due join accounts a on a.id = due.account_id
-          left join invitations i on i.id = due.invitation_id and i.expires_at > now()
+          left join invitations i on i.id = due.invitation_id and ${stands(sql)}
         where m.id = due.id
         returning m.id, m.account_id, m.kind, m.email, a.language, i.id as invitation_id, i.role, a.email as sender`,
     )

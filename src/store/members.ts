@@ -3,7 +3,7 @@
  * (`0065_members.sql`). Who acts is said by `actingAs`, where it is not the account's own person.
  */
 import { type MemberRole, tellOwners } from "./account-settings.ts"
-import type { Database } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 
 export interface Member {
   /** The account that the person signs in to. */
@@ -84,6 +84,12 @@ export const INVITATION_DAYS = 7
 
 const once = { deadlineMs: 5_000, retry: true } as const
 
+/**
+ * Of the invitation `i`. What a member has invited goes when they are removed, but not what they were inviting at that moment: it was
+ * committed after that statement had begun.
+ */
+export const stands = (sql: Sql) => sql`(i.expires_at > now() and decides_on_members(i.account_id, i.invited_by))`
+
 export const memberStore = (database: Database): MemberStore => ({
   async list(accountId) {
     const rows = await database.run(
@@ -102,7 +108,7 @@ export const memberStore = (database: Database): MemberStore => ({
       (sql) => sql<InvitationRow[]>`
         select i.id, i.email, i.role, i.created_at, i.expires_at, b.email as invited_by
         from invitations i left join accounts b on b.id = i.invited_by and b.deleted_at is null
-        where i.account_id = ${accountId} and i.expires_at > now() order by i.created_at, i.id`,
+        where i.account_id = ${accountId} and ${stands(sql)} order by i.created_at, i.id`,
       once,
     )
     return rows.map((row) => ({
@@ -143,7 +149,7 @@ export const memberStore = (database: Database): MemberStore => ({
       (sql) => sql<OpenRow[]>`
         select i.account_id, a.email, i.role, i.created_at as since, i.email as to, i.expires_at
         from invitations i join accounts a on a.id = i.account_id and a.deleted_at is null
-        where i.token_hash = ${tokenHash} and i.expires_at > now()`,
+        where i.token_hash = ${tokenHash} and ${stands(sql)}`,
       once,
     )
     return row && { ...toMembership(row), to: row.to, expiresAt: row.expires_at }
@@ -153,7 +159,10 @@ export const memberStore = (database: Database): MemberStore => ({
     const [row] = await database.run(
       (sql) => sql<{ outcome: AcceptRefusal | "done"; joined: string | null }[]>`
         with accepted as materialized (
-          select outcome, joined from accept_invitation(${tokenHash}, ${personId}, ${MAX_MEMBERSHIPS}::integer)
+          -- Sent again it finds none, and that the person has joined by it.
+          select outcome, joined from accept_invitation(case when not exists (
+              select from invitations i where i.token_hash = ${tokenHash} and not ${stands(sql)}
+            ) then ${tokenHash}::bytea end, ${personId}, ${MAX_MEMBERSHIPS}::integer)
         ), notified as (
           ${tellOwners(
             sql,
