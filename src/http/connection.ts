@@ -124,10 +124,12 @@ export function whileAllowed(file: Response, isAllowed: () => Promise<boolean>):
 /**
  * The client's network address. Failed sign-ins are counted by it, and the audit log and people's sessions show it. Behind a proxy
  * every peer is the proxy, which names its client in a header. Only the last address in it is the proxy's own; the client may have
- * written those before. Without a configured header, or without an address in it, the peer's address is used.
+ * written those before. Some proxies write a port beside it (`203.0.113.7:51432`, `[2001:db8::7]:51432`). Without a configured header, or
+ * without an address in it, the peer's address is used.
  */
 export function clientAddress(headers: Headers, peer: string, header: string | undefined): string {
-  const named = header === undefined ? undefined : headers.get(header)?.split(",").at(-1)?.trim()
+  const last = header === undefined ? undefined : headers.get(header)?.split(",").at(-1)?.trim()
+  const named = last?.replace(/^(?:\[([^[\]]+)\](?::\d{1,5})?|([^:]+):\d{1,5})$/, "$1$2")
   return named === undefined || isIP(named) === 0 ? peer : named
 }
 

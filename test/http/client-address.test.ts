@@ -8,6 +8,11 @@ const cases: [name: string, header: string | undefined, sent: string | undefined
   ["what the proxy says", "X-Forwarded-For", "203.0.113.7", "203.0.113.7"],
   ["what the proxy says, and not what its client made up", "X-Forwarded-For", "1.1.1.1, 203.0.113.7", "203.0.113.7"],
   ["of the sixth version too", "X-Forwarded-For", "1.1.1.1,2001:db8::7", "2001:db8::7"],
+  ["what the proxy says, without a port beside it", "X-Forwarded-For", "1.1.1.1:7, 203.0.113.7:51432", "203.0.113.7"],
+  ["of the sixth version in brackets, with a port", "X-Forwarded-For", "[2001:db8::7]:51432", "2001:db8::7"],
+  ["of the sixth version in brackets", "X-Forwarded-For", "[2001:db8::7]", "2001:db8::7"],
+  ["the peer's, where a port is none", "X-Forwarded-For", "203.0.113.7:https", "10.0.0.1"],
+  ["the peer's, where brackets are around no address", "X-Forwarded-For", "[203.0.113.7x]:443", "10.0.0.1"],
   ["the peer's, where it is no address", "X-Forwarded-For", "203.0.113.7, unknown", "10.0.0.1"],
   ["the peer's, where it is empty", "X-Forwarded-For", "", "10.0.0.1"],
 ]
