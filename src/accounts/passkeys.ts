@@ -177,8 +177,9 @@ export class Passkeys {
       verifyAuthenticationResponse({ ...terms, response, credential, requireUserVerification: true }),
     )
     if (judged?.verified !== true) return notAccepted()
-    const { newCounter } = judged.authenticationInfo
-    if (await store.used(found.id, newCounter)) return found
+    const { newCounter, credentialDeviceType: at } = judged.authenticationInfo
+    // One that is kept in step between devices is counted by each, or was by some: no counter tells of a copy (WebAuthn Level 3, 6.1.1).
+    if (await store.used(found.id, { counter: newCounter, isShared: at === "multiDevice" })) return found
     const counts = { stored: found.counter, shown: newCounter }
     log.warn("passkey refused: its counter went back", { account_id: found.accountId, passkey_id: found.id, ...counts })
     return notAccepted()

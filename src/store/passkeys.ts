@@ -66,8 +66,8 @@ export interface PasskeyStore {
    * With the last factor its recovery codes go, and all sessions end but this one. False where the account has no such passkey.
    */
   remove(accountId: string, id: string, sessionId: string): Promise<boolean>
-  /** False when the device has counted further meanwhile. */
-  used(id: string, counter: number): Promise<boolean>
+  /** False when the device has counted further meanwhile. One that is shared may be at several, which count apart. */
+  used(id: string, as: { readonly counter: number; readonly isShared: boolean }): Promise<boolean>
   /** Good for five minutes. Of those bound to the same only the latest stay. */
   ask(challenge: Challenge): Promise<void>
   /** Uses it up. False when it is over, was used, or is for something else. */
@@ -183,11 +183,11 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
     return rows.length > 0
   },
 
-  async used(id, counter) {
+  async used(id, { counter, isShared }) {
     const rows = await database.run(
       (sql) => sql`
-        update passkeys set counter = ${counter}::bigint, last_used_at = now()
-        where id = ${id} and (counter < ${counter}::bigint or (counter = 0 and ${counter}::bigint = 0)) returning id`,
+        update passkeys set counter = greatest(counter, ${counter}::bigint), last_used_at = now()
+        where id = ${id} and (${isShared} or counter < ${counter}::bigint or (counter = 0 and ${counter}::bigint = 0)) returning id`,
     )
     return rows.length > 0
   },

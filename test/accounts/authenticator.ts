@@ -20,6 +20,8 @@ export interface Lies {
   readonly type?: string
   readonly userVerified?: boolean
   readonly counter?: number
+  /** It may be at several devices, and is. */
+  readonly synced?: boolean
   readonly userHandle?: string | undefined
   /** Signs with another key. */
   readonly key?: KeyObject
@@ -102,7 +104,8 @@ export class Authenticator {
   #data({ rp, rpId }: Asked, lies: Lies, credential = Buffer.alloc(0)): Buffer {
     const counter = Buffer.alloc(4)
     counter.writeUInt32BE(lies.counter ?? this.counter)
-    const flags = 0x01 | (lies.userVerified === false ? 0 : 0x04) | (credential.length === 0 ? 0 : 0x40)
+    const copies = lies.synced === true ? 0x18 : 0
+    const flags = 0x01 | (lies.userVerified === false ? 0 : 0x04) | copies | (credential.length === 0 ? 0 : 0x40)
     return Buffer.concat([sha256(lies.rpId ?? rpId ?? rp?.id ?? ""), Buffer.from([flags]), counter, credential])
   }
 }

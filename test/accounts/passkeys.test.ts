@@ -207,6 +207,16 @@ test("a counter that goes back is refused and logged, also of two at once", asyn
   expect(twice.map(({ status }) => status).sort((a, b) => a - b)).toEqual([200, 401])
 })
 
+test("a passkey that is at several devices is taken whatever each of them counts", async () => {
+  const { device } = await withPasskey()
+  const before = world.warnings.length
+  for (const counter of [5, 0, 3, 3, 6])
+    expect([counter, (await signIn(device, { synced: true, counter })).status]).toEqual([counter, 200])
+  expect(world.warnings).toHaveLength(before)
+  // One that says that it is at one device alone is not behind what was counted.
+  expect((await signIn(device, { counter: 6 })).status).toBe(401)
+})
+
 test("who has a factor shows it to add or remove one, and the password; a code will do", async () => {
   const { token, device, passkeyId, codes, ...someone } = await withPasskey()
   const begin = (body: object) => post("/account/passkeys/options", body, token)
