@@ -92,6 +92,26 @@ test("a cache count of the wrong kind is not taken for a missing one", () => {
   expect(chat({ prompt_tokens: 5, completion_tokens: 5, prompt_tokens_details: { cached_tokens: -3 } })).toBeUndefined()
 })
 
+describe("what a chat backend counts of its cache in a field of its own", () => {
+  const usage = { prompt_tokens: 1204, completion_tokens: 5 }
+
+  test("is counted beside a zero in the usual one", () => {
+    const read = { input: 180, cacheRead: 1024, cacheWrite: 0, output: 5 }
+    for (const details of [undefined, { cached_tokens: null }, { cached_tokens: 0 }]) {
+      expect(chat({ ...usage, prompt_cache_hit_tokens: 1024, prompt_tokens_details: details })).toEqual(read)
+      expect(chat({ ...usage, cached_tokens: 1024, prompt_tokens_details: details })).toEqual(read)
+    }
+  })
+
+  test("is not counted twice, and no zero takes the usual count away", () => {
+    const read = { input: 204, cacheRead: 1000, cacheWrite: 0, output: 5 }
+    for (const own of [0, 1000])
+      expect(chat({ ...usage, prompt_cache_hit_tokens: own, prompt_tokens_details: { cached_tokens: 1000 } })).toEqual(
+        read,
+      )
+  })
+})
+
 test("a prompt smaller than its cached part is not believed", () => {
   expect(chat({ prompt_tokens: 5, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 6 } })).toBeUndefined()
 })

@@ -123,7 +123,10 @@ export const usageSearches = (usage: Json | undefined): number => {
 
 /** DeepSeek and Moonshot also, or only, count cache reads beside the prompt's tokens. */
 const cacheReads = (usage: JsonObject, details: JsonObject): Count =>
-  [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(present)
+  counted([details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens])
+
+/** Of fields that mean the same: servers fill those that they do not count in with 0. */
+const counted = (counts: readonly Count[]): Count => counts.find((count) => present(count) && count !== 0)
 
 /**
  * `completion_tokens` includes reasoning, except at vendors (xAI, Google) that leave it out; their total gives it away.
