@@ -112,6 +112,23 @@ describe("what a chat backend counts of its cache in a field of its own", () => 
   })
 })
 
+test.each(["cache_write_tokens", "cache_creation_input_tokens", "cache_creation_tokens"])(
+  "what a chat backend stored in its cache is counted, also as %s",
+  (name) => {
+    const usage = { prompt_tokens: 2000, completion_tokens: 5 }
+    expect(chat({ ...usage, prompt_tokens_details: { cached_tokens: 60, [name]: 1889 } })).toEqual({
+      input: 51,
+      cacheRead: 60,
+      cacheWrite: 1889,
+      output: 5,
+    })
+    const zero = { cache_write_tokens: 0, cache_creation_tokens: 0 }
+    expect(chat({ ...usage, prompt_tokens_details: { ...zero, [name]: 1889 } })?.cacheWrite).toBe(1889)
+    for (const hostile of [-1, 1.5, "3", {}, 2001])
+      expect(chat({ ...usage, prompt_tokens_details: { [name]: hostile } })).toBeUndefined()
+  },
+)
+
 test("a prompt smaller than its cached part is not believed", () => {
   expect(chat({ prompt_tokens: 5, completion_tokens: 5, prompt_tokens_details: { cached_tokens: 6 } })).toBeUndefined()
 })

@@ -100,7 +100,7 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   const counts = {
     prompt: usage.prompt_tokens,
     cacheRead: cacheReads(usage, details),
-    cacheWrite: details.cache_write_tokens,
+    cacheWrite: cacheWrites(details),
     output: outputTokens(usage),
   }
   return tokensFromInclusive(counts)
@@ -124,6 +124,10 @@ export const usageSearches = (usage: Json | undefined): number => {
 /** DeepSeek and Moonshot also, or only, count cache reads beside the prompt's tokens. */
 const cacheReads = (usage: JsonObject, details: JsonObject): Count =>
   counted([details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens])
+
+/** Qwen and LiteLLM have names of their own for what was stored; both count it within the prompt. */
+const cacheWrites = (details: JsonObject): Count =>
+  counted([details.cache_write_tokens, details.cache_creation_input_tokens, details.cache_creation_tokens])
 
 /** Of fields that mean the same: servers fill those that they do not count in with 0. */
 const counted = (counts: readonly Count[]): Count => counts.find((count) => present(count) && count !== 0)
