@@ -24,7 +24,7 @@ import {
 import { readModel, readEndUser } from "./body.ts"
 import { type Allowance, fields, filterFields, NO_ALLOWANCE } from "./fields.ts"
 import type { ClientFormat, ClientView, Gatherer, Reply } from "./format.ts"
-import { ChunkStream, failureIn, streamFailure, usageTokens } from "./shared/chunks.ts"
+import { ChunkStream, failureIn, laterUsage, streamFailure, usageTokens } from "./shared/chunks.ts"
 import { readTexts, untranslatedBackend, untranslatedClient } from "./embeddings.ts"
 import type { SseEvent } from "./sse.ts"
 import { plausibleTokens } from "./tokens.ts"
@@ -63,7 +63,8 @@ class CompletionGatherer implements Gatherer {
 
   take(_: SseEvent, chunk: JsonObject | undefined): void {
     if (chunk === undefined) return
-    const { choices, obfuscation: _padding, ...fields } = chunk
+    const { choices, obfuscation: _padding, ...others } = chunk
+    const fields = { ...others, usage: laterUsage(this.#fields["usage"], others["usage"]) }
     this.#fields = { ...this.#fields, ...said(fields) }
     for (const choice of Array.isArray(choices) ? choices : []) if (isObject(choice)) this.#take(choice)
   }

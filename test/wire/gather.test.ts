@@ -254,6 +254,22 @@ test("likelihoods of a completion's tokens are one list each, and its end and co
   })
 })
 
+test.each([{}, { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, { prompt_tokens: null }])(
+  "a last usage of %p counts nothing and takes none away",
+  (none) => {
+    const usage = { prompt_tokens: 3, completion_tokens: 2 }
+    const counts = (...last: JsonObject[]) => [
+      gathered(completionsFormat.backend, chunks({ ...completionPiece("a", {}), usage }, ...last))["usage"],
+      gathered(chatFormat.backend, chunks(delta({ content: "a" }), { choices: [], usage }, ...last))["usage"],
+    ]
+    expect(counts({ choices: [], usage: none })).toEqual(counts())
+    expect(counts({ choices: [], usage: { ...usage, completion_tokens: 9 } })).toEqual([
+      { ...usage, completion_tokens: 9 },
+      { ...usage, completion_tokens: 9 },
+    ])
+  },
+)
+
 describe("of a chat stream is kept", () => {
   test("likelihoods of tokens, one after the other", () => {
     const one = delta({ content: "a" }, { logprobs: { content: [token("a")], refusal: null } })

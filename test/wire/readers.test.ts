@@ -138,6 +138,29 @@ describe("chat's usage", () => {
     }
   })
 
+  test("is counted where a relay ends its stream with zeros or nulls", () => {
+    for (const none of [0, null]) {
+      const reader = readers.chat(view)
+      reader.read(sse({ choices: [], usage: { prompt_tokens: none, completion_tokens: none, total_tokens: none } }))
+      reader.read(sse(chunk))
+      reader.read(sse({ choices: [], usage: { prompt_tokens: none, completion_tokens: none, total_tokens: none } }))
+      expect(reader.tokens()).toEqual({ input: 5, cacheRead: 0, cacheWrite: 0, output: 2 })
+    }
+  })
+
+  test("is no older one where the last has a single count, whatever that is", () => {
+    for (const last of [
+      { completion_tokens: 3 },
+      { prompt_tokens: -1, completion_tokens: 0 },
+      { prompt_tokens: "5" },
+    ]) {
+      const reader = readers.chat(view)
+      reader.read(sse(chunk))
+      reader.read(sse({ choices: [], usage: last }))
+      expect(reader.tokens()).toBeUndefined()
+    }
+  })
+
   test("is counted in the choice that ends, where a backend says it there", () => {
     const reader = readers.chat(view)
     reader.read(sse({ choices: [{ index: 0, delta: { content: "a" }, finish_reason: null }] }))

@@ -6,7 +6,7 @@
 import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
 import type { FinishReason, ModelEvent, Prompt, Usage } from "../../language/prompt.ts"
 import type { BackendStream, ClientView } from "../format.ts"
-import { ChunkStream, END_MARK, usageIn, usageTokens } from "../shared/chunks.ts"
+import { ChunkStream, END_MARK, laterUsage, usageIn, usageTokens } from "../shared/chunks.ts"
 import type { SseEvent } from "../sse.ts"
 import { CallReader } from "../shared/tools.ts"
 import { reasoningIn } from "../tokens.ts"
@@ -71,7 +71,7 @@ class EventDecoder {
   #id: string | undefined
   /** What said last how the answer ends. Some backends say it with every piece, or before the last one. */
   #last: JsonObject = {}
-  #usage: Usage | undefined
+  #usage: Json | undefined
   #ended = false
 
   constructor(prompt: Prompt) {
@@ -86,7 +86,7 @@ class EventDecoder {
       return [...this.#finish(), { type: "end" }]
     }
     if (chunk === undefined) return []
-    this.#usage = readUsage(usageIn(chunk)) ?? this.#usage
+    this.#usage = laterUsage(this.#usage, usageIn(chunk))
     return [...this.#start(chunk), ...this.#choice(chunk)]
   }
 
@@ -117,9 +117,9 @@ class EventDecoder {
 
   #finish(): ModelEvent[] {
     const last = this.#calls.close()
-    const usage: ModelEvent[] = this.#usage === undefined ? [] : [{ type: "usage", usage: this.#usage }]
+    const usage = readUsage(this.#usage)
     const finish = readFinish(this.#last, this.#calls.called, this.#stopSequences)
-    return [...last, { type: "finish", ...finish }, ...usage]
+    return [...last, { type: "finish", ...finish }, ...(usage === undefined ? [] : [{ type: "usage" as const, usage }])]
   }
 }
 

@@ -6,7 +6,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { AssistantPart, ModelReply, Prompt, ToolCallPart } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
-import { failureIn, usageIn, usageSearches, usageTokens } from "../shared/chunks.ts"
+import { failureIn, laterUsage, usageIn, usageSearches, usageTokens } from "../shared/chunks.ts"
 import { CallReader, OpenCalls } from "../shared/tools.ts"
 import { plausibleTokens } from "../tokens.ts"
 import { chatFinish, chatUsage, isContent, readFinish, readSaid, readUsage } from "./events-in.ts"
@@ -138,7 +138,8 @@ class ChatGatherer implements Gatherer {
 
   take(_: SseEvent, chunk: JsonObject | undefined): void {
     if (chunk === undefined) return
-    const { choices, obfuscation: _padding, ...fields } = chunk
+    const { choices, obfuscation: _padding, ...others } = chunk
+    const fields = { ...others, usage: laterUsage(this.#fields["usage"], others["usage"]) }
     for (const [name, value] of Object.entries(fields)) if (present(value)) set(this.#fields, name, value)
     for (const choice of Array.isArray(choices) ? choices : []) if (isObject(choice)) this.#choice(choice)
   }

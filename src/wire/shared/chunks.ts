@@ -38,8 +38,7 @@ export abstract class ChunkStream implements BackendStream {
     const failure = isBareError(event, chunk) ? classifyErrorObject(chunk) : failureIn(chunk)
     if (failure !== undefined) return failure
     this.#hasChoice ||= filled(chunk["choices"])
-    // Some backends count in every chunk; the last count is the whole.
-    this.#usage = usageIn(chunk) ?? this.#usage
+    this.#usage = laterUsage(this.#usage, usageIn(chunk))
     return this.hasContent(chunk) ? "content" : "empty"
   }
 
@@ -93,6 +92,13 @@ export function usageIn({ usage, choices }: JsonObject): JsonObject | undefined 
   const [choice] = Array.isArray(choices) ? choices : []
   return isObject(choice) && isObject(choice["usage"]) ? choice["usage"] : undefined
 }
+
+/** Some backends count in every chunk, and the last count is the whole. Relays end streams with a usage that counts nothing, which is none. */
+export const laterUsage = (earlier: Json | undefined, later: Json | undefined): Json | undefined =>
+  isObject(later) && !(isObject(earlier) && countsNothing(later)) ? later : earlier
+
+const countsNothing = ({ prompt_tokens: prompt, completion_tokens: completion }: JsonObject): boolean =>
+  [prompt, completion].every((count) => !present(count) || count === 0)
 
 export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   if (!isObject(usage)) return undefined

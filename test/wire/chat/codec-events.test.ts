@@ -321,6 +321,16 @@ const answers: readonly (readonly [fact: string, events: SseEvent[], says: Parti
     { usage: { tokens: { input: 4, cacheRead: 1, cacheWrite: 0, output: 2 }, reasoning: undefined } },
   ],
   [
+    "usage, and zeros after it",
+    [
+      chunk({ content: "a" }),
+      { event: "", data: '{"id":"x-1","choices":[],"usage":{"prompt_tokens":5,"completion_tokens":2}}' },
+      { event: "", data: '{"id":"x-1","choices":[],"usage":{"prompt_tokens":0,"completion_tokens":0}}' },
+      done,
+    ],
+    { usage: { tokens: { input: 5, cacheRead: 0, cacheWrite: 0, output: 2 }, reasoning: undefined } },
+  ],
+  [
     "usage that is none",
     [{ event: "", data: '{"id":"x-1","choices":[],"usage":{"prompt_tokens":-1}}' }, done],
     { usage: undefined },
