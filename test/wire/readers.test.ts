@@ -196,6 +196,16 @@ describe("a messages stream's usage", () => {
     })
   })
 
+  test("has no input beside what the cache holds, where message_delta counts the whole prompt there", () => {
+    const whole = { input_tokens: 0, cache_read_input_tokens: 18, output_tokens: 20 }
+    const read = { input: 0, cacheRead: 18, cacheWrite: 0, output: 20 }
+    expect(counted({ input_tokens: 20, output_tokens: 0 }, whole)).toEqual(read)
+    expect(counted({ input_tokens: 20, cache_read_input_tokens: 0 }, { output_tokens: 2 }, whole)).toEqual(read)
+    const written = { input_tokens: 0, cache_read_input_tokens: 0, cache_creation_input_tokens: 18, output_tokens: 20 }
+    expect(counted({ input_tokens: 20 }, written)).toEqual({ ...read, cacheRead: 0, cacheWrite: 18 })
+    expect(counted(start, { ...start, input_tokens: 0, output_tokens: 20 })).toMatchObject({ input: 10, cacheRead: 5 })
+  })
+
   test("is missing until message_delta has counted the answer", () => {
     expect(counted(start)).toBeUndefined()
     expect(counted(start, {})).toBeUndefined()
@@ -256,6 +266,8 @@ describe("a messages client is told counts that its SDK can read", () => {
   test("zeros and other counts of the end that replace none", () => {
     const end = { usage: { input_tokens: 0, output_tokens: 5 } }
     expect(told({}, end)).toEqual([{ input_tokens: 77, output_tokens: 0 }, end.usage])
+    const cached = { usage: { input_tokens: 0, cache_read_input_tokens: 17, output_tokens: 5 } }
+    expect(told({ usage: { input_tokens: 20, output_tokens: 1 } }, cached)).toMatchObject([{}, cached.usage])
     const more = { usage: { input_tokens: 12, cache_read_input_tokens: 7, output_tokens: 5 } }
     expect(told(start, more)).toEqual([start.usage, more.usage])
   })

@@ -23,20 +23,25 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
 export const startUsage = (usage: Json | undefined): JsonObject =>
   isObject(usage) ? { ...usage, output_tokens: undefined } : {}
 
-/** Later counts win, but a prompt counter that is absent or zero later was not counted again, and does not. */
+/**
+ * Later counts win, but a prompt counter that is absent or zero later was not counted again, and does not. No input beside
+ * other counts of the cache is one: all that was taken for input is in the cache.
+ */
 export const laterUsage = (earlier: JsonObject, later: Json | undefined): JsonObject => {
   if (!isObject(later)) return earlier
-  const prompt = (key: string): Json | undefined =>
-    present(later[key]) && later[key] !== 0 ? later[key] : (earlier[key] ?? later[key])
+  const counts = (key: string): boolean => present(later[key]) && later[key] !== 0
+  const prompt = (key: string): Json | undefined => (counts(key) ? later[key] : (earlier[key] ?? later[key]))
+  const isAllCached = later.input_tokens === 0 && CACHE_COUNTS.some((key) => counts(key) && later[key] !== earlier[key])
   return {
-    input_tokens: prompt("input_tokens"),
+    input_tokens: isAllCached ? 0 : prompt("input_tokens"),
     cache_read_input_tokens: prompt("cache_read_input_tokens"),
     cache_creation_input_tokens: prompt("cache_creation_input_tokens"),
     output_tokens: later.output_tokens ?? earlier.output_tokens,
   }
 }
 
-const PROMPT_COUNTS = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"] as const
+const CACHE_COUNTS = ["cache_read_input_tokens", "cache_creation_input_tokens"] as const
+const PROMPT_COUNTS = ["input_tokens", ...CACHE_COUNTS] as const
 
 /**
  * What a client of this format is told with a `message_delta`: the backend's `usage` as it is, but that `output_tokens`, without which
