@@ -481,6 +481,15 @@ describe("of a messages stream is kept", () => {
     expect(body).toMatchObject({ said_0: 1, said_9999: 1, usage: { used_0: 1, used_9999: 1 } })
   })
 
+  test("the counts of an end before one of zeros", () => {
+    const zeros = { input_tokens: 0, output_tokens: 0 }
+    const body = gathered(
+      messagesFormat.backend,
+      named(start, end({ usage: { output_tokens: 7 } }), end({ usage: zeros }), stop),
+    )
+    expect(body["usage"]).toMatchObject({ input_tokens: 5, output_tokens: 7 })
+  })
+
   test("no count of the answer where its end told none", () => {
     const body = gathered(messagesFormat.backend, named(start, end({ usage: {} }), stop))
     expect(messagesFormat.backend.readReply(body, view)).toMatchObject({ tokens: undefined })

@@ -206,6 +206,16 @@ describe("a messages stream's usage", () => {
     expect(counted(start, { ...start, input_tokens: 0, output_tokens: 20 })).toMatchObject({ input: 10, cacheRead: 5 })
   })
 
+  test("keeps the answer's count when a later message_delta has zeros or nulls", () => {
+    for (const none of [0, null])
+      expect(counted(start, { output_tokens: 20 }, { input_tokens: none, output_tokens: none })).toMatchObject({
+        input: 10,
+        output: 20,
+      })
+    expect(counted(start, { output_tokens: 0 })).toMatchObject({ input: 10, output: 0 })
+    expect(counted(start, { output_tokens: 20 }, { output_tokens: -1 })).toBeUndefined()
+  })
+
   test("is missing until message_delta has counted the answer", () => {
     expect(counted(start)).toBeUndefined()
     expect(counted(start, {})).toBeUndefined()
@@ -261,6 +271,16 @@ describe("a messages client is told counts that its SDK can read", () => {
       start.usage,
       { cache_creation_input_tokens: 0, output_tokens: 5, server_tool_use: {} },
     ])
+  })
+
+  test("no zero in place of an answer's count", () => {
+    const end = { usage: { input_tokens: 0, output_tokens: 0 } }
+    expect(told(start, { usage: { output_tokens: 5 } }, end)).toEqual([
+      start.usage,
+      { output_tokens: 5 },
+      { output_tokens: 5 },
+    ])
+    expect(told(start, { usage: { output_tokens: 0 } })).toEqual([start.usage, { output_tokens: 0 }])
   })
 
   test("zeros and other counts of the end that replace none", () => {

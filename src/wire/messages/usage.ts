@@ -24,36 +24,39 @@ export const startUsage = (usage: Json | undefined): JsonObject =>
   isObject(usage) ? { ...usage, output_tokens: undefined } : {}
 
 /**
- * Later counts win, but a prompt counter that is absent or zero later was not counted again, and does not. No input beside
- * other counts of the cache is one: all that was taken for input is in the cache.
+ * Later counts win, but a counter that is absent or zero later was not counted again, and does not. No input beside other
+ * counts of the cache is one: all that was taken for input is in the cache.
  */
 export const laterUsage = (earlier: JsonObject, later: Json | undefined): JsonObject => {
   if (!isObject(later)) return earlier
   const counts = (key: string): boolean => present(later[key]) && later[key] !== 0
-  const prompt = (key: string): Json | undefined => (counts(key) ? later[key] : (earlier[key] ?? later[key]))
+  const latest = (key: string): Json | undefined => (counts(key) ? later[key] : (earlier[key] ?? later[key]))
   const isAllCached = later.input_tokens === 0 && CACHE_COUNTS.some((key) => counts(key) && later[key] !== earlier[key])
   return {
-    input_tokens: isAllCached ? 0 : prompt("input_tokens"),
-    cache_read_input_tokens: prompt("cache_read_input_tokens"),
-    cache_creation_input_tokens: prompt("cache_creation_input_tokens"),
-    output_tokens: later.output_tokens ?? earlier.output_tokens,
+    input_tokens: isAllCached ? 0 : latest("input_tokens"),
+    cache_read_input_tokens: latest("cache_read_input_tokens"),
+    cache_creation_input_tokens: latest("cache_creation_input_tokens"),
+    output_tokens: latest("output_tokens"),
   }
 }
 
 const CACHE_COUNTS = ["cache_read_input_tokens", "cache_creation_input_tokens"] as const
 const PROMPT_COUNTS = ["input_tokens", ...CACHE_COUNTS] as const
+const ALL_COUNTS = [...PROMPT_COUNTS, "output_tokens"] as const
 
 /**
  * What a client of this format is told with a `message_delta`: the backend's `usage` as it is, but that `output_tokens`, without which
- * SDKs fail, is always there, and zeros of a prompt that was counted before, which would replace its counts in SDKs, are not.
+ * SDKs fail, is always there, and zeros of what was counted before, which would replace its counts in SDKs, are not.
  * `counted` is what is known with this event.
  */
 export function relayedUsage(usage: Json | undefined, counted: JsonObject): JsonObject {
   const reported = isObject(usage) ? usage : {}
-  const idle = PROMPT_COUNTS.filter((count) => reported[count] === 0 && counted[count] !== 0)
+  const idle = ALL_COUNTS.filter((count) => reported[count] === 0 && counted[count] !== 0)
   if (idle.length === 0 && present(reported.output_tokens)) return reported
-  const kept = Object.entries(reported).filter(([name]) => !idle.some((count) => count === name))
-  return { ...Object.fromEntries(kept), output_tokens: reported.output_tokens ?? counted.output_tokens ?? 0 }
+  const kept: JsonObject = Object.fromEntries(
+    Object.entries(reported).filter(([name]) => !idle.some((count) => count === name)),
+  )
+  return { ...kept, output_tokens: kept.output_tokens ?? counted.output_tokens ?? 0 }
 }
 
 /** For a client of this format where its backend counted nothing. */
