@@ -5,6 +5,7 @@ import type { FailureCode } from "../../src/failure/table.ts"
 import { readReply as chat } from "../../src/wire/chat/reply.ts"
 import { messagesFormat } from "../../src/wire/messages/format.ts"
 import { readReply as messages } from "../../src/wire/messages/reply.ts"
+import { responsesFormat } from "../../src/wire/responses/format.ts"
 import { readReply as responses } from "../../src/wire/responses/reply.ts"
 import { fixture, type Format, view } from "./replay.ts"
 
@@ -92,6 +93,38 @@ describe("an answer that can be given", () => {
     const event = { event: "message_start", data: JSON.stringify(begun) }
     const relayed = messagesFormat.backend.stream(estimated).relayed(event, begun)
     expect(JSON.parse(relayed?.data ?? "")).toMatchObject({ message: { usage: told } })
+  })
+  const counts = { input_tokens: 9, output_tokens: 3, total_tokens: 12 }
+  const [cached, reasoning] = [{ cached_tokens: 0 }, { reasoning_tokens: 0 }]
+  test.each([
+    [{ input_tokens: 9, output_tokens: 3 }, counts],
+    [{ ...counts, total_tokens: null }, counts],
+    [
+      { ...counts, input_tokens_details: {}, output_tokens_details: { reasoning_tokens: null } },
+      { ...counts, input_tokens_details: cached, output_tokens_details: reasoning },
+    ],
+    [
+      { ...counts, input_tokens_details: { cache_write_tokens: 2 }, output_tokens_details: null },
+      { ...counts, input_tokens_details: { cache_write_tokens: 2, ...cached }, output_tokens_details: null },
+    ],
+    [
+      { ...counts, total_tokens: 99 },
+      { ...counts, total_tokens: 99 },
+    ],
+    [
+      { input_tokens: -1, output_tokens: 3 },
+      { input_tokens: -1, output_tokens: 3 },
+    ],
+    [{}, {}],
+    [null, null],
+  ])("of responses counts what Codex cannot do without, whole and streamed: %j", (usage, told) => {
+    const response = { id: "r", model: view.model, output: [], usage }
+    expect(responses(response, view)).toMatchObject({ body: { usage: told } })
+    for (const type of ["response.completed", "response.incomplete"]) {
+      const body = { type, response }
+      const relayed = responsesFormat.backend.stream(view).relayed({ event: type, data: JSON.stringify(body) }, body)
+      expect(JSON.parse(relayed?.data ?? "")).toEqual({ type, response: { ...response, usage: told } })
+    }
   })
   test("is not counted by zeros where any part of it has content", () => {
     const choices = [{ message: { content: "" } }, { message: { content: "a" } }]

@@ -4,7 +4,7 @@
  * that the gateway adds has to continue both. For a client of another format deltas are taken as they come; what a `done` or
  * the finished item says beyond them is taken then, because compatible backends send some texts only whole.
  */
-import { failureOf, finishOf, hasContent, isSearchItem, replyUsage, usageTokens } from "./reply.ts"
+import { failureOf, finishOf, hasContent, isSearchItem, readableUsage, replyUsage, usageTokens } from "./reply.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import { type AssistantPart, CallIds, type ModelEvent, type Prompt } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
@@ -63,8 +63,10 @@ class ResponseStream implements BackendStream {
     const { model } = this.#view
     const event = withEventName(came, body)
     const response = responseOf(body)
-    if (response === undefined || response.model === model) return event
-    return { event: event.event, data: JSON.stringify({ ...body, response: { ...response, model } }) }
+    if (response === undefined) return event
+    const usage = isObject(response.usage) ? readableUsage(response.usage) : response.usage
+    if (response.model === model && response.usage === usage) return event
+    return { event: event.event, data: JSON.stringify({ ...body, response: { ...response, model, usage } }) }
   }
 
   events(event: SseEvent, body: JsonObject | undefined): readonly ModelEvent[] {

@@ -36,7 +36,7 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   if (present(body.error) || body.status === "failed") return classifyErrorObject({ error: body.error })
   if (!Array.isArray(body.output) || !ended(body)) return new Failure("dependency.upstream_unavailable")
   return {
-    body: { ...body, model: view.model },
+    body: { ...body, model: view.model, ...(isObject(body.usage) && { usage: readableUsage(body.usage) }) },
     tokens: plausibleTokens(usageTokens(body.usage), body.output.some(isContentItem)),
     searches: boundedSearches(body.output.filter(isSearchItem).length),
   }
@@ -159,6 +159,27 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
   }
   return tokensFromInclusive(counts)
 }
+
+/**
+ * A backend's `usage` with what Codex cannot read its counts without, where compatible backends leave it out: their total, and the
+ * count that details are of. Codex takes an answer that it cannot read for a broken stream, and asks, and pays, again.
+ */
+export function readableUsage(usage: JsonObject): JsonObject {
+  const { input_tokens: input, output_tokens: output, total_tokens: total } = usage
+  if (usageTokens(usage) === undefined) return usage
+  const missing: JsonObject = {}
+  if (!present(total)) missing.total_tokens = Number(input) + Number(output)
+  for (const [name, count] of DETAILS) {
+    const details = usage[name]
+    if (isObject(details) && !present(details[count])) missing[name] = { ...details, [count]: 0 }
+  }
+  return Object.keys(missing).length === 0 ? usage : { ...usage, ...missing }
+}
+
+const DETAILS = [
+  ["input_tokens_details", "cached_tokens"],
+  ["output_tokens_details", "reasoning_tokens"],
+] as const
 
 /**
  * Whether an output item is a search that the backend bills: one that opened or read a page is none. An item that has begun
