@@ -253,6 +253,14 @@ describe("a messages client is told counts that its SDK can read", () => {
     ])
   })
 
+  test("our estimate where the start counts a prompt of no tokens, until the end counts it", () => {
+    const zeros = { input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0, service_tier: "standard" }
+    const end = { input_tokens: 123, output_tokens: 45 }
+    expect(told({ usage: zeros }, { usage: end })).toEqual([{ ...zeros, input_tokens: 77 }, end])
+    const cached = { ...zeros, cache_read_input_tokens: 9 }
+    expect(told({ usage: cached }, { usage: end })).toEqual([cached, end])
+  })
+
   test.each([{}, { usage: null }, { usage: {} }, { usage: { output_tokens: null } }])(
     "what is known of the answer where the end has %p",
     (none) => {

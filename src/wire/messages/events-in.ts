@@ -18,8 +18,8 @@ import {
   laterUsage,
   relayedUsage,
   SearchCount,
+  startOrEstimate,
   startUsage,
-  usageOrEstimate,
   usageTokens,
 } from "./usage.ts"
 import { TOOL_NAMES } from "./prompt-out.ts"
@@ -70,7 +70,7 @@ class MessagesStream implements BackendStream {
     const { model, inputTokens = 0 } = this.#view
     const { message } = body
     if (!isObject(message)) return body
-    const usage = usageOrEstimate(message.usage, inputTokens)
+    const usage = startOrEstimate(message.usage, inputTokens)
     if (message.model === model && message.usage === usage) return body
     return { ...body, message: { ...message, model, usage } }
   }

@@ -74,6 +74,13 @@ export function usageOrEstimate(usage: Json | undefined, inputTokens: number): J
   return { ...usage, input_tokens: input ?? (isCounted ? 0 : inputTokens), output_tokens: output ?? 0 }
 }
 
+/** As a stream begins, a prompt of no tokens is one that is not counted yet, and a client would take it for the size of its context. */
+export function startOrEstimate(usage: Json | undefined, inputTokens: number): JsonObject {
+  const told = usageOrEstimate(usage, inputTokens)
+  const isCounted = PROMPT_COUNTS.some((count) => present(told[count]) && told[count] !== 0)
+  return isCounted ? told : { ...told, input_tokens: inputTokens }
+}
+
 /**
  * Searches that the backend ran: as it counted them at the end, which leaves out those that failed, else as many as it began
  * (https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool).
