@@ -19,8 +19,8 @@ import {
 } from "../../language/prompt.ts"
 import { answerLimit, type Endpoint, lowerBudget, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
-import { serviceTier } from "../body.ts"
-import { freeTextSchema, NARROW, toolNames, type ToolNames, writtenName } from "../shared/tools.ts"
+import { serviceTier, ToolInputs } from "../body.ts"
+import { freeTextSchema, NARROW, toolInputText, toolNames, type ToolNames, writtenName } from "../shared/tools.ts"
 import { chatEffort } from "./prompt-in.ts"
 
 export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
@@ -116,6 +116,7 @@ const ERROR_MARK = "Error: "
 
 function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | Failure {
   const messages: JsonObject[] = []
+  const inputs = new ToolInputs()
   const system = joined(
     [...prompt.instructions, ...prompt.turns.flatMap((turn) => (turn.role === "system" ? turn.parts : []))].filter(
       ({ text }) => !text.startsWith(BILLING_HEADER),
@@ -124,7 +125,7 @@ function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | Failure
   if (system !== "") messages.push({ role: "system", content: system })
   for (const run of runsOf(prompt)) {
     if (run.role === "assistant") {
-      messages.push(writeAssistant(run.parts, names))
+      messages.push(writeAssistant(run.parts, names, inputs))
     } else {
       const written = writeUser(run.parts)
       if (written instanceof Failure) return written
@@ -167,7 +168,7 @@ function says(part: UserPart | AssistantPart): boolean {
   return part.type !== "thinking"
 }
 
-function writeAssistant(parts: readonly AssistantPart[], names: ToolNames): JsonObject {
+function writeAssistant(parts: readonly AssistantPart[], names: ToolNames, inputs: ToolInputs): JsonObject {
   const content = joined(parts.filter((part) => part.type === "text"))
   const refusal = joined(parts.filter((part) => part.type === "refusal"))
   const thinking = joined(parts.filter((part) => part.type === "thinking").filter(isReadable))
@@ -175,20 +176,18 @@ function writeAssistant(parts: readonly AssistantPart[], names: ToolNames): Json
   const message: JsonObject = { role: "assistant", content: content === "" ? null : content }
   if (refusal !== "") message.refusal = refusal
   if (thinking !== "") message.reasoning_content = thinking
-  if (calls.length > 0) message.tool_calls = calls.map((call) => writeCall(call, names))
+  if (calls.length > 0) message.tool_calls = calls.map((call) => writeCall(call, names, inputs))
   return message
 }
 
 /** A seal is another backend's, which alone can read it; what it seals is that backend's too. */
 const isReadable = ({ seal }: ThinkingPart): boolean => seal === undefined
 
-const writeCall = (call: ToolCallPart, names: ToolNames): JsonObject => ({
+/** Several backends parse the arguments of earlier calls, and refuse the whole conversation where they are broken. */
+const writeCall = (call: ToolCallPart, names: ToolNames, inputs: ToolInputs): JsonObject => ({
   id: call.id,
   type: "function",
-  function: {
-    name: names.written(call.name),
-    arguments: call.custom ? JSON.stringify({ input: call.arguments }) : call.arguments,
-  },
+  function: { name: names.written(call.name), arguments: toolInputText(call, inputs) },
 })
 
 function writeUser(said: readonly UserPart[]): JsonObject[] | Failure {

@@ -117,12 +117,24 @@ export function freeText(written: string): string {
 export function toolInput(call: Pick<ToolCallPart, "arguments" | "custom">, inputs = new ToolInputs()): JsonObject {
   const { arguments: text, custom } = call
   if (custom) return { input: text }
+  return (inputs.take(text) ? inputOf(text) : undefined) ?? { raw: text }
+}
+
+/** The same as a text, which stays as it is where it is of an object, and where it has too many values to tell. */
+export function toolInputText(call: Pick<ToolCallPart, "arguments" | "custom">, inputs: ToolInputs): string {
+  const { arguments: text, custom } = call
+  const isKept = !custom && text.trim() !== "" && (!inputs.take(text) || inputOf(text) !== undefined)
+  return isKept ? text : JSON.stringify(toolInput(call))
+}
+
+/** Undefined where it is no object. */
+function inputOf(text: string): JsonObject | undefined {
   if (text.trim() === "") return {}
   try {
-    const parsed = inputs.take(text) ? parseToolInput(text) : undefined
-    return isObject(parsed) ? parsed : { raw: text }
+    const parsed = parseToolInput(text)
+    return isObject(parsed) ? parsed : undefined
   } catch {
-    return { raw: text }
+    return undefined
   }
 }
 
