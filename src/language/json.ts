@@ -92,6 +92,10 @@ export function checkSchema(schema: Json | undefined, field: string): Failure | 
   return checkName(schema["type"], `${field}.type`)
 }
 
+/** A tool's schema as all backends take it: some refuse an object that names no properties, even where it has none. */
+export const withProperties = (schema: JsonObject): JsonObject =>
+  schema["type"] === "object" && !present(schema["properties"]) ? { ...schema, properties: {} } : schema
+
 /** Whether a type, whatever was written there, begins with this. */
 export const beginsWith = (value: Json | undefined, prefix: string): boolean =>
   typeof value === "string" && value.startsWith(prefix)

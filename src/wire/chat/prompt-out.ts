@@ -1,6 +1,6 @@
 /** A prompt as the body for a chat backend. What chat cannot say is refused, or harmless and listed in docs/formats.md. */
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type JsonObject } from "../../language/json.ts"
+import { isObject, type JsonObject, withProperties } from "../../language/json.ts"
 import {
   type AssistantPart,
   BILLING_HEADER,
@@ -96,7 +96,7 @@ function writeTool(tool: CallableTool, names: ToolNames): JsonObject {
   const { description } = tool
   const written: JsonObject = { name: names.written(tool.name) }
   if (description !== undefined) written.description = description
-  written.parameters = tool.type === "function" ? tool.parameters : freeTextSchema(tool.grammar)
+  written.parameters = tool.type === "function" ? withProperties(tool.parameters) : freeTextSchema(tool.grammar)
   // Absent is false, and not every backend knows the field.
   if (tool.type === "function" && tool.strict === true) written.strict = true
   return { type: "function", function: written }

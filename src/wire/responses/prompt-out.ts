@@ -4,7 +4,7 @@
  */
 import { unreachable } from "../../../actors/unreachable.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { isObject, type Json, type JsonObject, present, withProperties } from "../../language/json.ts"
 import {
   BILLING_HEADER,
   type Effort,
@@ -153,7 +153,7 @@ function encodeTool(tool: Tool, names: ToolNames): JsonObject | Failure {
         type: "function",
         name: names.written(tool.name),
         ...(present(description) ? { description } : {}),
-        parameters,
+        parameters: withProperties(parameters),
         strict,
       }
     }

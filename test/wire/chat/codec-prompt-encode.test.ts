@@ -252,10 +252,13 @@ const tool = {
   type: "function",
   name: "weather",
   description: "d",
-  parameters: { type: "object" },
+  parameters: { type: "object", properties: {} },
   strict: undefined,
 } as const
-const written = { type: "function", function: { name: "weather", description: "d", parameters: { type: "object" } } }
+const written = {
+  type: "function",
+  function: { name: "weather", description: "d", parameters: { type: "object", properties: {} } },
+}
 const search: Tool = { type: "web-search", options: {} }
 const effort = (effort: Effort): Reasoning => ({ enabled: true, effort, budgetTokens: undefined, visible: true })
 const budget = (budgetTokens: number): Reasoning => ({ enabled: true, effort: undefined, budgetTokens, visible: true })
