@@ -116,12 +116,15 @@ function takeMessage({ role, content }: JsonObject, field: string, gathered: Gat
   return undefined
 }
 
+/** An output without a call is its client's own (Codex tells so what another thread says), and answers nothing: the user says it. */
 function takeResult(item: JsonObject, field: string, gathered: Gathering): Failure | undefined {
-  const callId = readString(item, "call_id", field)
+  const tool = present(item["call_id"]) ? undefined : nameOf(item)
+  const callId = tool === undefined ? readString(item, "call_id", field) : ""
   if (callId instanceof Failure) return callId
   const parts = inputParts(item["output"], `${field}.output`)
   if (parts instanceof Failure) return parts
-  gathered.user([{ type: "tool-result", callId, parts, isError: false }])
+  if (tool === undefined) gathered.user([{ type: "tool-result", callId, parts, isError: false }])
+  else gathered.user([{ type: "text", text: `[Output of ${flatName(tool)}]` }, ...parts])
   return undefined
 }
 
