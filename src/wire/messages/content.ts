@@ -20,7 +20,7 @@ import {
   readParts,
   shown,
 } from "../../language/json.ts"
-import type { CacheMark } from "../../language/prompt.ts"
+import type { CacheMark, Turn } from "../../language/prompt.ts"
 
 /** `system` inside of `messages` came with version 2026-10-21. */
 const MESSAGE: MessageShape = { roles: ["user", "assistant", "system"], texts: ["text"], called: "block" }
@@ -192,6 +192,44 @@ export const unseal = (sealed: Json | undefined): string =>
 
 /** A call and its result are written alike, so they still belong together. */
 export const writtenId = (id: string): string => id.replace(/[^\w-]/g, "_") || "_"
+
+/**
+ * The backend refuses two calls of one id in all of a conversation. Models of other vendors may have begun their ids anew in each answer. A
+ * result is of the first call of its id that has none.
+ */
+export function withOwnIds(turns: readonly Turn[]): readonly Turn[] {
+  const taken = new Set<string>()
+  /** How far the numbers behind a written id have come, so that no use of it counts from the first again. */
+  const numbers = new Map<string, number>()
+  const calls = new Map<string, { answered: number; readonly ids: string[] }>()
+  const ownId = (id: string): string => {
+    const written = writtenId(id)
+    let number = numbers.get(written) ?? 1
+    let own = number === 1 ? written : `${written}_${++number}`
+    while (taken.has(own)) own = `${written}_${++number}`
+    numbers.set(written, number)
+    taken.add(own)
+    const ofId = calls.get(id)
+    if (ofId === undefined) calls.set(id, { answered: 0, ids: [own] })
+    else ofId.ids.push(own)
+    return own
+  }
+  const answeredId = (id: string): string => {
+    const ofId = calls.get(id)
+    return ofId?.ids[ofId.answered++] ?? ofId?.ids.at(-1) ?? id
+  }
+  return turns.map((turn): Turn => {
+    if (turn.role === "assistant") {
+      const parts = turn.parts.map((part) => (part.type === "tool-call" ? { ...part, id: ownId(part.id) } : part))
+      return { ...turn, parts }
+    }
+    if (turn.role !== "user") return turn
+    const parts = turn.parts.map((part) =>
+      part.type === "tool-result" ? { ...part, callId: answeredId(part.callId) } : part,
+    )
+    return { ...turn, parts }
+  })
+}
 
 /** Changes `body`, which is the copy that is to be forwarded; what lies within it is replaced, never changed. */
 export function withWrittenIds(body: JsonObject): void {

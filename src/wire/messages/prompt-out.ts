@@ -5,7 +5,7 @@
  * refused by older models and on some clouds, and where it is taken, only at some places.
  */
 import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
-import { cacheControl, writtenId } from "./content.ts"
+import { cacheControl, withOwnIds, writtenId } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type JsonObject, notServed, present } from "../../language/json.ts"
 import {
@@ -23,7 +23,7 @@ import {
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier, ToolInputs } from "../body.ts"
-import { encodeReasoning, modelTraits, type ModelTraits, thinks } from "./thinking.ts"
+import { encodeReasoning, isThought, modelTraits, type ModelTraits, thinks } from "./thinking.ts"
 import { encodeToolChoice, encodeTools, toolUseOf } from "./tools.ts"
 
 /** This format has no mode for JSON without a schema; the model is asked for it. */
@@ -143,50 +143,13 @@ function encodeTurns(
     else if (content.length > 0) messages.push({ role, content })
   }
   if (messages[0]?.role !== "user") messages.unshift({ role: "user", content: [{ type: "text", text: OPENING }] })
-  if (messages.at(-1)?.role === "assistant") endWith(messages, prefill)
+  const last = messages.at(-1)
+  if (last?.role === "assistant") endWith(last, messages, prefill)
   return messages.map(({ role, content }) => ({ role, content: resultsFirst(content) }))
 }
 
 const spokenBlocks = (turn: Exclude<Turn, { role: "assistant" }>): JsonObject[] | Failure =>
   turn.role === "user" ? userBlocks(turn.parts) : textBlocks(turn.parts.map(asNote))
-
-/**
- * The backend refuses two calls of one id in all of a conversation. Models of other vendors may have begun their ids anew in each answer. A
- * result is of the first call of its id that has none.
- */
-function withOwnIds(turns: readonly Turn[]): readonly Turn[] {
-  const taken = new Set<string>()
-  /** How far the numbers behind a written id have come, so that no use of it counts from the first again. */
-  const numbers = new Map<string, number>()
-  const calls = new Map<string, { answered: number; readonly ids: string[] }>()
-  const ownId = (id: string): string => {
-    const written = writtenId(id)
-    let number = numbers.get(written) ?? 1
-    let own = number === 1 ? written : `${written}_${++number}`
-    while (taken.has(own)) own = `${written}_${++number}`
-    numbers.set(written, number)
-    taken.add(own)
-    const ofId = calls.get(id)
-    if (ofId === undefined) calls.set(id, { answered: 0, ids: [own] })
-    else ofId.ids.push(own)
-    return own
-  }
-  const answeredId = (id: string): string => {
-    const ofId = calls.get(id)
-    return ofId?.ids[ofId.answered++] ?? ofId?.ids.at(-1) ?? id
-  }
-  return turns.map((turn): Turn => {
-    if (turn.role === "assistant") {
-      const parts = turn.parts.map((part) => (part.type === "tool-call" ? { ...part, id: ownId(part.id) } : part))
-      return { ...turn, parts }
-    }
-    if (turn.role !== "user") return turn
-    const parts = turn.parts.map((part) =>
-      part.type === "tool-result" ? { ...part, callId: answeredId(part.callId) } : part,
-    )
-    return { ...turn, parts }
-  })
-}
 
 const asNote = (part: TextPart): TextPart =>
   part.text.trim() === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` }
@@ -197,15 +160,20 @@ const resultsFirst = (content: readonly JsonObject[]): JsonObject[] => [
   ...content.filter(({ type }) => type !== "tool_result"),
 ]
 
-/** A turn to go on with may not end in white space; a model that does not go on with one is asked to. */
-function endWith(messages: Message[], prefill: boolean): void {
+/**
+ * A turn to go on with may not end in white space, nor have thinking in it: there the backend does not think. A model that does not go
+ * on with one is asked to.
+ */
+function endWith(last: Message, messages: Message[], prefill: boolean): void {
   if (!prefill) {
     messages.push({ role: "user", content: [{ type: "text", text: GOING_ON }] })
     return
   }
-  const content = messages.at(-1)?.content ?? []
-  const last = content.at(-1)
-  if (typeof last?.["text"] === "string") content[content.length - 1] = { ...last, text: last["text"].trimEnd() }
+  messages.pop()
+  const content = last.content.filter((block) => !isThought(block))
+  const end = content.at(-1)
+  if (typeof end?.["text"] === "string") content[content.length - 1] = { ...end, text: end["text"].trimEnd() }
+  if (content.length > 0) messages.push({ role: last.role, content })
 }
 
 // Parts of the neutral language as content blocks. Text that says nothing is left out, because backends of this format

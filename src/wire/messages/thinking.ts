@@ -160,10 +160,10 @@ function goesOnUnthinking(messages: readonly JsonObject[]): boolean {
   if (assistant === undefined || !Array.isArray(assistant["content"])) return false
   if (messages.at(-1) === assistant) return true
   const [first] = assistant["content"]
-  return (
-    assistant["content"].some((block) => hasType(block, "tool_use")) && !hasType(first, "thinking", "redacted_thinking")
-  )
+  return assistant["content"].some((block) => hasType(block, "tool_use")) && !isThought(first)
 }
+
+export const isThought = (block: Json | undefined): boolean => hasType(block, "thinking", "redacted_thinking")
 
 const hasType = (block: Json | undefined, ...types: readonly Json[]): boolean =>
   isObject(block) && types.includes(block["type"] ?? null)

@@ -153,6 +153,36 @@ describe("turns", () => {
 const thinking = (seal: Extract<AssistantPart, { type: "thinking" }>["seal"]): Turn =>
   answers({ type: "thinking", text: "hm", seal }, { type: "text", text: "a" })
 
+describe("a last turn of the assistant is told without its thinking, which a model that goes on with it refuses:", () => {
+  const thought = (by: "messages" | "messages-redacted"): AssistantPart => ({
+    type: "thinking",
+    text: by === "messages" ? "hm" : "",
+    seal: { by, data: "s" },
+  })
+  const said = { role: "assistant", content: [block("a")] }
+  test.each([
+    ["before a text", [thought("messages"), { type: "text", text: "a " }], [asked, said]],
+    ["after a text", [{ type: "text", text: "a" }, thought("messages-redacted")], [asked, said]],
+    ["alone", [thought("messages-redacted"), thought("messages")], [asked]],
+  ] as const)("%s", (_, parts, expected) => {
+    expect(messages(hello, answers(...parts))).toEqual(expected as never)
+  })
+
+  test("what was thought in earlier turns stays", () => {
+    const earlier = answers(thought("messages"), { type: "text", text: "a" })
+    const both = encoded({
+      turns: [hello, earlier, says("b"), answers(thought("messages"))],
+      reasoning: { enabled: true, effort: "low", budgetTokens: undefined, visible: true },
+    })
+    expect(both["messages"]).toEqual([
+      asked,
+      { role: "assistant", content: [{ type: "thinking", thinking: "hm", signature: "s" }, block("a")] },
+      { role: "user", content: [block("b")] },
+    ])
+    expect(both["thinking"]).toMatchObject({ type: "enabled" })
+  })
+})
+
 describe("thinking", () => {
   const rows: readonly (readonly [string, Turn, readonly JsonObject[]])[] = [
     [
