@@ -38,7 +38,7 @@ const TOOL: Fields = fields(
  */
 const ITEMS: ReadonlySet<Json> = new Set(
   (
-    "message reasoning function_call function_call_output custom_tool_call custom_tool_call_output additional_tools " +
+    "message agent_message reasoning function_call function_call_output custom_tool_call custom_tool_call_output additional_tools " +
     "tool_search_call tool_search_output configuration_update web_search_call local_shell_call local_shell_call_output " +
     "shell_call shell_call_output apply_patch_call apply_patch_call_output computer_call computer_call_output " +
     "file_search_call image_generation_call compaction"
@@ -47,8 +47,8 @@ const ITEMS: ReadonlySet<Json> = new Set(
 export const isItem = ({ type }: JsonObject): boolean => !present(type) || ITEMS.has(type)
 
 const ITEM = fields(
-  "type id role status phase name namespace call_id input encrypted_content execution async max_output_length code " +
-    "result revised_prompt size quality background output_format queries",
+  "type id role author recipient status phase name namespace call_id input encrypted_content encrypted_function_args " +
+    "execution async max_output_length code result revised_prompt size quality background output_format queries",
   {
     content: PART,
     output: PART,

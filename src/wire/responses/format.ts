@@ -41,8 +41,8 @@ import { mostSearches } from "../shared/tools.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, failedReply, streamFailure } from "./events-out.ts"
 import { RESPONSES_FIELDS } from "./fields.ts"
-import { decodeItems, readableItems } from "./items-in.ts"
-import { encodePrompt, MIN_ANSWER_TOKENS } from "./prompt-out.ts"
+import { decodeItems } from "./items-in.ts"
+import { encodePrompt, MIN_ANSWER_TOKENS, readableItems } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { checkTools, decodeTools } from "./tools.ts"
 
@@ -197,10 +197,9 @@ const empty = (message: string): Failure => new Failure("request.invalid", { mes
 const isMessage = (item: JsonObject): boolean =>
   item["type"] === "message" || (!present(item["type"]) && !isReference(item))
 
-/** A tool's output is a text, a list of parts, or one part (a screenshot). */
-function outputParts(item: JsonObject): JsonObject[] {
-  const { output } = item
-  return (Array.isArray(output) ? output : [output]).filter(isObject)
+/** A tool's output is a text, a list of parts, or one part (a screenshot). What another agent tells has its parts where messages have them. */
+function outputParts({ type, output, content }: JsonObject): JsonObject[] {
+  return [type === "agent_message" ? content : output].flat().filter(isObject)
 }
 
 const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]

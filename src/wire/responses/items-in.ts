@@ -90,6 +90,7 @@ function take(item: JsonObject, field: string, gathered: Gathering): Failure | u
   const { type } = item
   if (type === "message" || !present(type)) return takeMessage(item, field, gathered)
   if (type === "function_call_output" || type === "custom_tool_call_output") return takeResult(item, field, gathered)
+  if (type === "agent_message") return takeAgentMessage(item, field, gathered)
   if (LEFT_OUT.includes(type)) return undefined
   const parts = answerParts(item, field)
   if (parts instanceof Failure) return parts
@@ -127,6 +128,26 @@ function takeResult(item: JsonObject, field: string, gathered: Gathering): Failu
   else gathered.user([{ type: "text", text: `[Output of ${flatName(tool)}]` }, ...parts])
   return undefined
 }
+
+/**
+ * What another of the client's agents tells the model. A model whose backend seals nothing writes the text itself where the client
+ * takes it for sealed; what is sealed only its own backend could read.
+ */
+function takeAgentMessage({ content }: JsonObject, field: string, gathered: Gathering): Failure | undefined {
+  const parts = partsOf<InputPart>(content, `${field}.content`, (part, where) => {
+    if (part["type"] !== "encrypted_content") return inputPart(part, where)
+    const text = readText(part["encrypted_content"])
+    return SEALED.test(text)
+      ? notServed(`'${where}' is sealed, and this model cannot read it.`)
+      : textPart({ type: "text", text }, where)
+  })
+  if (parts instanceof Failure) return parts
+  gathered.user(parts)
+  return undefined
+}
+
+/** How what is sealed begins (https://github.com/fernet/spec): a version, and the first bytes of a time. */
+const SEALED = /^gAAAA/
 
 /** Whose item it is. Only a client's carries what this gateway put into it: flat names and foreign seals. */
 export interface Side {
@@ -181,35 +202,7 @@ function thinkingParts({ summary, content, encrypted_content: sealed }: JsonObje
   return text === "" && seal === undefined ? [] : [{ type: "thinking", text, seal }]
 }
 
-/**
- * What of a conversation a backend of this format takes: not the reasoning that it could not read, which is what another
- * backend sealed, or what it was not asked to seal. Of the latter it would look for what it keeps, and nothing is kept
- * there. Nor would it find the ids of the items that followed. An input of nothing else stays, for the backend to refuse.
- */
-export function readableItems(input: Json | undefined): Json | undefined {
-  if (!Array.isArray(input)) return input
-  const readable = input.filter(isReadable)
-  if (readable.length === input.length || readable.length === 0) return input
-  return readable.map((item) => (isObject(item) ? withoutId(item) : item))
-}
-
-function isReadable(item: Json): boolean {
-  if (!isObject(item) || item["type"] !== "reasoning") return true
-  const { encrypted_content: sealed, content } = item
-  if (typeof sealed === "string" && sealed !== "") return readSeal(sealed)?.by === "responses"
-  return joined(content) !== ""
-}
-
-/** Of these the id may be left out. */
-const NAMELESS: readonly unknown[] = ["message", "function_call", "custom_tool_call"]
-
-function withoutId(item: JsonObject): JsonObject {
-  if (!present(item["id"]) || !NAMELESS.includes(item["type"] ?? "message")) return item
-  const { id: _, ...others } = item
-  return others
-}
-
-const joined = (parts: Json | undefined): string =>
+export const joined = (parts: Json | undefined): string =>
   (Array.isArray(parts) ? parts.filter(isObject) : [])
     .map(({ text }) => (typeof text === "string" ? text : ""))
     .filter((text) => text !== "")

@@ -18,7 +18,8 @@ import { answerLimit, type ModelRequest, type Target } from "../../language/requ
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier } from "../body.ts"
 import { mostSearches, type ToolNames, toolNames } from "../shared/tools.ts"
-import { developerItem, encodeItems } from "./items-out.ts"
+import { joined } from "./items-in.ts"
+import { developerItem, encodeItems, readSeal } from "./items-out.ts"
 import { TOOL_NAMES, WEB_SEARCH } from "./tools.ts"
 
 /**
@@ -87,6 +88,34 @@ function conversation({ instructions: all, turns, output }: Prompt, names: ToolN
   if (input.length === 0 || output?.kind === "json") return { input: [...developerItem(instructions), ...input] }
   const text = instructions.map(({ text }) => text).join("\n\n")
   return text === "" ? { input } : { instructions: text, input }
+}
+
+/**
+ * What of a conversation a backend of this format takes: not the reasoning that it could not read, which is what another
+ * backend sealed, or what it was not asked to seal. Of the latter it would look for what it keeps, and nothing is kept
+ * there. Nor would it find the ids of the items that followed. An input of nothing else stays, for the backend to refuse.
+ */
+export function readableItems(input: Json | undefined): Json | undefined {
+  if (!Array.isArray(input)) return input
+  const readable = input.filter(isReadable)
+  if (readable.length === input.length || readable.length === 0) return input
+  return readable.map((item) => (isObject(item) ? withoutId(item) : item))
+}
+
+function isReadable(item: Json): boolean {
+  if (!isObject(item) || item["type"] !== "reasoning") return true
+  const { encrypted_content: sealed, content } = item
+  if (typeof sealed === "string" && sealed !== "") return readSeal(sealed)?.by === "responses"
+  return joined(content) !== ""
+}
+
+/** Of these the id may be left out. */
+const NAMELESS: readonly unknown[] = ["message", "function_call", "custom_tool_call"]
+
+function withoutId(item: JsonObject): JsonObject {
+  if (!present(item["id"]) || !NAMELESS.includes(item["type"] ?? "message")) return item
+  const { id: _, ...others } = item
+  return others
 }
 
 /** A model that does not take a verbosity has it in its `strip` by the name that chat clients know. */
