@@ -290,9 +290,11 @@ class EventDecoder {
   }
 }
 
-const itemKey = ({ output_index: index }: JsonObject): string => withSequence(index)
+/** By its place, or where that is not said (llama.cpp) by its id, which of a call may be that of the call. */
+const itemKey = ({ output_index: index, item_id, item }: JsonObject): string =>
+  withSequence(index, readText(item_id ?? (isObject(item) ? (item["id"] ?? item["call_id"]) : "")))
 
-const withSequence = (index: Json | undefined): string => (typeof index === "number" ? String(index) : "0")
+const withSequence = (index: Json | undefined, other = "0"): string => (typeof index === "number" ? `${index}` : other)
 
 const firstPart = (item: JsonObject, side: Side): AssistantPart | undefined => {
   const parts = answerParts(item, "output", side)
