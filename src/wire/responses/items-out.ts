@@ -224,7 +224,7 @@ function assistantItems(parts: readonly AssistantPart[], names: ToolNames): Json
   const items: JsonObject[] = []
   let content: JsonObject[] = []
   for (const part of parts.filter(saysSomething)) {
-    if (part.type === "text") content.push({ type: "output_text", text: part.text })
+    if (part.type === "text") content.push({ type: "output_text", text: part.text, annotations: [] })
     else if (part.type === "refusal") content.push({ type: "refusal", refusal: part.text })
     else {
       items.push(...message("assistant", content), ...thoughtOrCall(part, names))

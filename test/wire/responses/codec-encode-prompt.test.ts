@@ -152,7 +152,7 @@ const written: readonly (readonly [fact: string, prompt: Partial<Prompt>, body: 
           type: "message",
           role: "assistant",
           content: [
-            { type: "output_text", text: "So" },
+            { type: "output_text", text: "So", annotations: [] },
             { type: "refusal", refusal: "no" },
           ],
         },
