@@ -74,13 +74,13 @@ const isBlank = (sequence: string): boolean => sequence.trim() === ""
  * Sampling that is left out because this one call thinks is not among them: that is known once its answer limit is.
  */
 export function leftOut(body: JsonObject, model: string): string[] {
-  const { off, bothSamplers } = modelTraits(model)
+  const { samplers } = modelTraits(model)
   const has = (name: string) => present(body[name])
   const stops = [body["stop"]].flat()
   return [
     ...(stops.some((stop) => typeof stop === "string" && isBlank(stop)) ? ["stop"] : []),
-    ...(off === "never" ? ["temperature", "top_p", "top_k"].filter(has) : []),
-    ...(off !== "never" && !bothSamplers && has("temperature") && has("top_p") ? ["top_p"] : []),
+    ...(samplers === "none" ? ["temperature", "top_p", "top_k"].filter(has) : []),
+    ...(samplers === "one" && has("temperature") && has("top_p") ? ["top_p"] : []),
   ]
 }
 
@@ -104,11 +104,12 @@ const encodeFormat = ({ output }: Prompt): JsonObject | undefined =>
 
 function encodeSampling(
   { temperature, topP, topK }: Prompt["sampling"],
-  { bothSamplers }: Pick<ModelTraits, "bothSamplers">,
+  { samplers }: Pick<ModelTraits, "samplers">,
 ): JsonObject {
+  if (samplers === "none") return {}
   return {
     temperature: temperature === undefined ? undefined : Math.min(Math.max(temperature, 0), 1),
-    top_p: temperature === undefined || bothSamplers ? topP : undefined,
+    top_p: temperature === undefined || samplers === "all" ? topP : undefined,
     top_k: topK,
   }
 }

@@ -24,8 +24,8 @@ export interface ModelTraits {
   readonly forcesTools: boolean
   /** A last turn of the assistant is gone on with; others refuse it. */
   readonly prefill: boolean
-  /** Temperature and top_p may stand side by side. */
-  readonly bothSamplers: boolean
+  /** Which of temperature, top_p and top_k are taken while it does not think: all, all but top_p beside a temperature, or none. */
+  readonly samplers: "all" | "one" | "none"
 }
 
 const FIRST: ModelTraits = {
@@ -35,9 +35,9 @@ const FIRST: ModelTraits = {
   hidesThinking: false,
   forcesTools: true,
   prefill: true,
-  bothSamplers: true,
+  samplers: "all",
 }
-const GENERATION_4_1: ModelTraits = { ...FIRST, bothSamplers: false }
+const GENERATION_4_1: ModelTraits = { ...FIRST, samplers: "one" }
 const GENERATION_4_6: ModelTraits = {
   ...GENERATION_4_1,
   thinking: "adaptive",
@@ -49,6 +49,7 @@ const GENERATION_4_7: ModelTraits = {
   ...GENERATION_4_6,
   efforts: ["low", "medium", "high", "xhigh", "max"],
   hidesThinking: true,
+  samplers: "none",
 }
 const GENERATION_5: ModelTraits = { ...GENERATION_4_7, off: "disabled" }
 /** Always thinks, and so never obeys a demand for a tool. */

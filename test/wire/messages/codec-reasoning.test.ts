@@ -3,6 +3,7 @@ import { describe, expect, test } from "bun:test"
 import seed from "../../../seeds/catalogue.json" with { type: "json" }
 import type { JsonObject } from "../../../src/language/json.ts"
 import type { AssistantPart, Effort, Reasoning, Turn } from "../../../src/language/prompt.ts"
+import { leftOut } from "../../../src/wire/messages/prompt-out.ts"
 import { modelTraits } from "../../../src/wire/messages/thinking.ts"
 import { encoded, forwarding, hello, request } from "./samples.ts"
 
@@ -137,6 +138,25 @@ test("while the model thinks, no sampling is asked for", () => {
     "top_k",
   ])
   expect(encoded({ sampling, reasoning: none })).toMatchObject({ temperature: 0.2, top_k: 5 })
+})
+
+test.each([
+  ["claude-sonnet-4-6", true],
+  ["anthropic.claude-opus-4-6-v1", true],
+  ["claude-opus-4-7", false],
+  ["claude-opus-4-8", false],
+  ["anthropic.claude-opus-5", false],
+  ["claude-sonnet-5", false],
+  ["claude-sonnet-5-5", false],
+  ["claude-haiku-5-5", false],
+  ["kimi-k3", true],
+])("%s takes sampling parameters while it does not think: %p", (model, takes) => {
+  const sampling = { temperature: 0.2, topP: undefined, topK: 5 }
+  for (const reasoning of [undefined, none]) {
+    const body = encoded({ sampling, reasoning }, { forwarding: forwarding({ model }) })
+    expect([body["temperature"], body["top_k"]]).toEqual(takes ? [0.2, 5] : [undefined, undefined])
+  }
+  expect(leftOut({ temperature: 0.2, top_k: 5 }, model)).toEqual(takes ? [] : ["temperature", "top_k"])
 })
 
 test.each([
