@@ -153,12 +153,13 @@ describe("turns", () => {
 const thinking = (seal: Extract<AssistantPart, { type: "thinking" }>["seal"]): Turn =>
   answers({ type: "thinking", text: "hm", seal }, { type: "text", text: "a" })
 
+const thought = (by: "messages" | "messages-redacted"): AssistantPart => ({
+  type: "thinking",
+  text: by === "messages" ? "hm" : "",
+  seal: { by, data: "s" },
+})
+
 describe("a last turn of the assistant is told without its thinking, which a model that goes on with it refuses:", () => {
-  const thought = (by: "messages" | "messages-redacted"): AssistantPart => ({
-    type: "thinking",
-    text: by === "messages" ? "hm" : "",
-    seal: { by, data: "s" },
-  })
   const said = { role: "assistant", content: [block("a")] }
   test.each([
     ["before a text", [thought("messages"), { type: "text", text: "a " }], [asked, said]],

@@ -17,6 +17,7 @@ const told = (...content: JsonObject[]): JsonObject => ({
 /** As a model writes the text that seals nothing, in the place where its client expects a sealed one. */
 const task = { type: "encrypted_content", encrypted_content: "List the files." }
 const sealed = { type: "encrypted_content", encrypted_content: "gAAAAABo3xyz" }
+const text = (words: string) => ({ type: "text", text: words }) as const
 const asked = (item: Json) => request({ input: [{ role: "developer", content: "Be brief." }, item] })
 
 test.each([
@@ -29,7 +30,6 @@ test.each([
 })
 
 test("it is what the user says to a backend of another format", () => {
-  const text = (text: string) => ({ type: "text", text }) as const
   expect(decoded({ input: [told(task)] }).turns).toMatchObject([
     { role: "user", parts: [text(HEAD), text("List the files.")] },
   ])

@@ -1,12 +1,12 @@
 /** A stream whose events do not say which place their item has in the output, as llama.cpp's: they go by the item's id. */
 import { expect, test } from "bun:test"
-import type { JsonObject } from "../../../src/language/json.ts"
+import { type JsonObject, readText } from "../../../src/language/json.ts"
 import { encodeSse } from "../../../src/wire/sse.ts"
 import { bytesOf } from "../replay.ts"
 import { added, decodeBytes } from "./answers.ts"
 
 const replyOf = (...events: JsonObject[]) =>
-  added(decodeBytes(bytesOf(events.map((event) => encodeSse(String(event["type"]), JSON.stringify(event))).join(""))))
+  added(decodeBytes(bytesOf(events.map((event) => encodeSse(readText(event["type"]), JSON.stringify(event))).join(""))))
 const item = (event: "added" | "done", fields: JsonObject): JsonObject => ({
   type: `response.output_item.${event}`,
   item: fields,
