@@ -227,6 +227,9 @@ const UNTRANSLATABLE_TYPES: Readonly<Partial<Record<Endpoint, Readonly<Record<st
   },
 }
 
+/** Converse cannot be asked for one call at most. */
+const ONE_CALL = paths("parallel_tool_calls")
+
 /** Asked for in vain where true: of the models behind the messages format and Converse only some know it. */
 const STRICT = paths("tools.strict tools.function.strict tools.tools.strict")
 
@@ -264,6 +267,7 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
       ? [...presentPaths(body, STRICT, isTrue), ...presentPaths(body, DETAIL, isChosen)]
       : []),
     ...(spoken === "messages" ? leftOut(body, backend.model) : []),
+    ...(spoken === undefined && endpoint === "responses" ? presentPaths(body, ONE_CALL, isFalse) : []),
     ...lost.filter((name) => present(body[name])),
   ]
 }
@@ -289,6 +293,7 @@ function objectsAt(value: Json | undefined, path: readonly string[]): JsonObject
 type Check = (value: Json | undefined) => boolean
 
 const isTrue: Check = (value) => value === true
+const isFalse: Check = (value) => value === false
 const isChosen: Check = (value) => present(value) && value !== "auto"
 
 const presentPaths = (body: JsonObject, all: readonly string[], is: Check = present): string[] =>

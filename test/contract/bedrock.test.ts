@@ -325,6 +325,16 @@ describe("other vendors' models, by Converse", () => {
     })
   })
 
+  test("a model that Codex does not know serves it: one call at most is left out, and named", async () => {
+    bedrock.next({ reply: converseReply([{ text: "Hi" }]) })
+    const tools = [{ type: "function", name: "weather", parameters: { type: "object" }, strict: false }]
+    const fields = { model: nova, input: "Hello", tools, tool_choice: "auto", parallel_tool_calls: false }
+    const response = await gateway.post("/v1/responses", key, { ...fields, max_output_tokens: 500 })
+    expect([response.status, response.headers.get("x-dropped-fields")]).toEqual([200, "parallel_tool_calls"])
+    const chatTools = [{ type: "function", function: { name: "weather", parameters: { type: "object" } } }]
+    expect((await chat(nova, { tools: chatTools, parallel_tool_calls: false })).status).toBe(400)
+  })
+
   test.each(["chat", "messages"] as const)("a reply costs its tokens on %s, cache and all", async (format) => {
     bedrock.next({ reply: converseReply([{ text: "Hi there" }]) })
     const before = await gateway.balance(person)

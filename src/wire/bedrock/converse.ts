@@ -209,7 +209,8 @@ function writeToolConfig(prompt: Prompt, client: Endpoint, names: ToolNames): Js
   const { toolChoice: choice } = prompt
   if (choice?.kind === "tool" && !offered.some(({ name }) => name === choice.name))
     return notServed("The tool that the model is told to call is not one that it can be given.")
-  if (offered.length > 0 && prompt.parallelTools === false)
+  // Codex writes the limit for each model that it does not know, and deals with several calls all the same.
+  if (offered.length > 0 && prompt.parallelTools === false && client !== "responses")
     return notServed("One tool call at most cannot be asked of this model; leave the limit on parallel calls out.")
   const called = calledNames(prompt)
   if (choice?.kind === "none" && called.length > 0)

@@ -264,6 +264,11 @@ describe("tools", () => {
     const tools = [{ type: "web-search", options: {} }] as const
     expect(encoded({ tools }, { from: { ...request, endpoint: "responses" } })["toolConfig"]).toBeUndefined()
   })
+
+  test("at most one call, as Codex writes it for each model that it does not know, is left out on responses alone", () => {
+    const from = { ...request, endpoint: "responses" } as const
+    expect(encoded({ tools: [weather], parallelTools: false }, { from })["toolConfig"]).toEqual({ tools: [spec] })
+  })
 })
 
 describe("what models are told beside that", () => {
