@@ -13,7 +13,7 @@ import { parseBody, readModel, endUser } from "../wire/body.ts"
 import { conversationOf } from "../wire/conversation.ts"
 import { type BackendModel, clientFormatOf, formats } from "../wire/protocol.ts"
 import { type DirectExchange, type EncodedBody, type EncodingOptions, exchange } from "../wire/exchange.ts"
-import { type Allowance, withNames } from "../wire/fields.ts"
+import { type Allowance, type FieldCheck, presentPaths, withNames } from "../wire/fields.ts"
 import { leftOut } from "../wire/messages/prompt-out.ts"
 import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
 
@@ -290,17 +290,6 @@ function objectsAt(value: Json | undefined, path: readonly string[]): JsonObject
   return name === undefined ? [value] : objectsAt(value[name], rest)
 }
 
-type Check = (value: Json | undefined) => boolean
-
-const isTrue: Check = (value) => value === true
-const isFalse: Check = (value) => value === false
-const isChosen: Check = (value) => present(value) && value !== "auto"
-
-const presentPaths = (body: JsonObject, all: readonly string[], is: Check = present): string[] =>
-  all.filter((path) => hasPath(body, path.split("."), is))
-
-function hasPath(value: Json | undefined, [name, ...rest]: readonly string[], is: Check): boolean {
-  if (name === undefined) return is(value)
-  if (Array.isArray(value)) return value.some((item) => hasPath(item, [name, ...rest], is))
-  return isObject(value) && hasPath(value[name], rest, is)
-}
+const isTrue: FieldCheck = (value) => value === true
+const isFalse: FieldCheck = (value) => value === false
+const isChosen: FieldCheck = (value) => present(value) && value !== "auto"

@@ -271,8 +271,7 @@ const lockedAccount = (sql: Sql, tokenHash: Uint8Array) => sql`
 
 /** Part of a `with`, after `used`: links of the account that die because one of them was used. */
 const deadLinks = (sql: Sql, kinds: readonly LinkKind[], used: Uint8Array) => sql`
-  delete from account_mails where account_id in (select id from used) and token_hash is distinct from ${used}
-    and kind in ${sql(kinds)}`
+  delete from account_mails where account_id in (select id from used) and token_hash is distinct from ${used} and kind in ${sql(kinds)}`
 
 /** An address belongs to one account at most. */
 async function unlessTaken<T>(statement: Promise<T>): Promise<T | "taken"> {

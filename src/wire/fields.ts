@@ -263,3 +263,15 @@ export function droppedFieldsHeader({ names, more }: DroppedFields): string | un
   const members = more ? [...names, MORE] : names
   return members.join(", ")
 }
+
+export type FieldCheck = (value: Json | undefined) => boolean
+
+/** Of dotted paths without array indices those that `body` has, or that have such a value. */
+export const presentPaths = (body: JsonObject, all: readonly string[], is: FieldCheck = present): string[] =>
+  all.filter((path) => hasPath(body, path.split("."), is))
+
+function hasPath(value: Json | undefined, [name, ...rest]: readonly string[], is: FieldCheck): boolean {
+  if (name === undefined) return is(value)
+  if (Array.isArray(value)) return value.some((item) => hasPath(item, [name, ...rest], is))
+  return isObject(value) && hasPath(value[name], rest, is)
+}

@@ -12,7 +12,7 @@ import { Failure } from "../../failure/failure.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
 import { boundedSearches, plausibleTokens } from "../tokens.ts"
-import { answerParts, backendSide, type Side } from "./items-in.ts"
+import { backendSide, firstPart, type Side } from "./items-in.ts"
 import { nameOf } from "./tools.ts"
 
 /** What a model writes, and what a vendor pads events with. */
@@ -295,8 +295,3 @@ const itemKey = ({ output_index: index, item_id, item }: JsonObject): string =>
   withSequence(index, readText(item_id ?? (isObject(item) ? (item["id"] ?? item["call_id"]) : "")))
 
 const withSequence = (index: Json | undefined, other = "0"): string => (typeof index === "number" ? `${index}` : other)
-
-const firstPart = (item: JsonObject, side: Side): AssistantPart | undefined => {
-  const parts = answerParts(item, "output", side)
-  return parts instanceof Failure ? undefined : parts[0]
-}

@@ -185,6 +185,12 @@ export function answerParts(item: JsonObject, field: string, side: Side = client
   return call instanceof Failure ? call : [call]
 }
 
+/** Of an item of a backend's answer, where it can be read. */
+export const firstPart = (item: JsonObject, side: Side): AssistantPart | undefined => {
+  const parts = answerParts(item, "output", side)
+  return parts instanceof Failure ? undefined : parts[0]
+}
+
 function callPart(item: JsonObject, field: string, side: Side): ToolCallPart | Failure {
   const custom = item["type"] === "custom_tool_call"
   const id = side.callId(item, field)
