@@ -20,7 +20,9 @@ const { logs } = await Bun.build({
   ),
   minify: true,
   sourcemap: "linked",
-  compile: { outfile },
+  // The settings are those of the environment. By default it would also run what a `bunfig.toml` of the directory that it is called in names,
+  // as root perhaps, and take variables from a `.env` there.
+  compile: { outfile, autoloadBunfig: false, autoloadDotenv: false },
   plugins: [
     {
       name: "the dashboard's files",

@@ -1,4 +1,5 @@
 import { expect, test } from "bun:test"
+import { writeFileSync } from "node:fs"
 import { join } from "node:path"
 import manifest from "../../package.json" with { type: "json" }
 import { pagesOf } from "../pdf/files.ts"
@@ -19,7 +20,7 @@ async function messagesModel(url: string): Promise<string> {
   return found.model
 }
 
-test("the built binary, alone in an empty directory, serves dev with its own database inside", async () => {
+test("the built binary, alone in a directory of strangers' settings, serves dev with its own database inside", async () => {
   using directory = scratchDirectory()
   const binary = join(directory.path, "loket")
   const [program, ...args] = manifest.scripts.build.replace("dist/loket", binary).split(" ")
@@ -28,6 +29,10 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
   if (built.exitCode !== 0) throw new Error(built.stderr.toString())
 
   using elsewhere = scratchDirectory()
+  // Whoever may write there must not run programs as whoever runs it, nor say where keys are sent.
+  writeFileSync(join(elsewhere.path, "bunfig.toml"), 'preload = ["./stranger.ts"]\n')
+  writeFileSync(join(elsewhere.path, "stranger.ts"), 'console.error("a stranger\'s program")\n')
+  writeFileSync(join(elsewhere.path, ".env"), "LOG_LEVEL=a-stranger-s\n")
   using systemd = new NotifySocket()
   const watched = { NOTIFY_SOCKET: systemd.address, WATCHDOG_USEC: "300000" }
   await using dev = await DevProcess.start([binary], elsewhere.path, join(elsewhere.path, "data"), watched)
@@ -59,7 +64,8 @@ test("the built binary, alone in an empty directory, serves dev with its own dat
     const { exitCode, stdout, stderr } = Bun.spawnSync([binary, ...args], { cwd: elsewhere.path, env })
     return { exitCode, said: stdout.toString(), complaint: stderr.toString() }
   }
-  expect(run("account", "list")).toMatchObject({ exitCode: 0, said: expect.stringContaining(dev.banner.email) })
+  const listed = { exitCode: 0, said: expect.stringContaining(dev.banner.email), complaint: "" }
+  expect(run("account", "list")).toMatchObject(listed)
   expect(run("backup", "monday")).toMatchObject({ exitCode: 0, complaint: "" })
   expect(run("restore", "monday", "--check").said).toStartWith("whole: ")
   expect(run("doctor").said).toContain("ok     the embedded database, through its gateway")
