@@ -7,7 +7,6 @@ import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Value } from "@sinclair/typebox/value"
 
 const milliseconds = (fallback: number) => Type.Integer({ minimum: 1, maximum: 86_400_000, default: fallback })
-const port = Type.Integer({ minimum: 0, maximum: 65_535 })
 const text = Type.String({ minLength: 1 })
 /** The Indonesian tax office's number: its 15 digits as it writes them or bare, or the 16 of a newer one. */
 export const NPWP = String.raw`^(?:\d{15,16}|\d{2}\.\d{3}\.\d{3}\.\d-\d{3}\.\d{3})$`
@@ -94,7 +93,7 @@ const settings = {
 const options = {
   MAX_UNREAD_BYTES: Type.Integer({ minimum: 65_536, maximum: 2 ** 40 }),
   BODY_MEMORY_BYTES: Type.Integer({ minimum: 1, maximum: 2 ** 40 }),
-  METRICS_PORT: port,
+  METRICS_PORT: Type.Integer({ minimum: 0, maximum: 65_535 }),
   DATABASE_URL: Type.String({
     pattern: "^postgres(ql)?://",
     description: "an address that begins with postgres:// or postgresql://",
@@ -170,7 +169,7 @@ export function readConfig(environment: Readonly<Record<string, string | undefin
     // PAYMENT_SIMULATED_SECRET="" is as good as none, and so is any other variable that is set to nothing.
     const value = found === undefined || found === "" ? schema.default : parse(schema, found)
     if (value === undefined || (Value.Check(schema, value) && isReadable(name, value))) values[name] = value
-    else problems.push(`${name} is ${JSON.stringify(shown(found ?? ""))}; allowed is ${allowed(schema)}`)
+    else problems.push(`${name} is ${JSON.stringify(shown(name, found ?? ""))}; allowed is ${allowed(schema)}`)
   }
   if (problems.length === 0 && values["SMTP_URL"] !== undefined && values["MAIL_FROM"] === undefined) {
     problems.push("MAIL_FROM is unset; SMTP_URL needs it, as in Loket <no-reply@example.com>")
@@ -262,8 +261,12 @@ function parse(schema: TSchema, found: string): unknown {
   return found
 }
 
-/** What was found, without what an address may hold of passwords and keys: it goes to a terminal and into logs. */
-const shown = (found: string): string => found.replace(/\/\/.*@/, "//***@").replace(/(:\/\/.*?[?#]).*/, "$1***")
+/** What was found, without what an address may hold of passwords and keys, or libpq's words for one: it goes to a terminal and into logs. */
+const shown = (name: string, found: string): string =>
+  found
+    .replace(name === "MAIL_FROM" || name === "SUPPORT_CONTACT" ? /(\/\/).*@/s : /(\/\/|^(?!.*\/\/)).*@/s, "$1***@")
+    .replace(/([?#]).*/s, "$1***")
+    .replace(/\b(pass\w*|pwd)\s*=.*/is, "$1=***")
 
 function allowed(schema: TSchema): string {
   if (schema.type === "integer") return `a whole number from ${schema.minimum} to ${schema.maximum}`

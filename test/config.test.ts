@@ -98,11 +98,21 @@ describe(covers("9.environment"), () => {
     ])
       expect(readConfig({ SMTP_URL, MAIL_FROM: "a@b.id" })).toMatchObject({ SMTP_URL })
   })
-  test("what is in the collector's address or headers is not told", () => {
+  test("what may be secret in an address or in headers is not told, however it is written", () => {
     for (const [name, found] of [
       ["DATABASE_URL", "mysql://somebody:pass/secret@db/loket"],
       ["DATABASE_URL", "mysql://somebody:pass@secret@db/loket"],
       ["DATABASE_URL", "postgres//somebody:secret@db/loket"],
+      ["DATABASE_URL", "postgres:/somebody:secret@db/loket"],
+      ["DATABASE_URL", "somebody:secret@db/loket"],
+      ["DATABASE_URL", "mysql://somebody:pass\nsecret@db/loket"],
+      ["DATABASE_URL", "host=db user=somebody password=secret dbname=loket"],
+      ["DATABASE_URL", "host=db user=somebody password = 'pass secret'"],
+      ["DATABASE_URL", "jdbc:postgresql:loket?user=somebody&password=secret"],
+      ["REDIS_URL", "secret@cache:6379"],
+      ["REDIS_URL", "cache:6379,password=secret"],
+      ["SMTP_URL", "somebody:secret@mail.example:587"],
+      ["OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318?key=secret"],
       ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://somebody:secret@collector"],
       ["OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318/?key=secret"],
       ["OTEL_EXPORTER_OTLP_HEADERS", "Authorization=secret,no pair"],
