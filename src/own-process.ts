@@ -163,6 +163,19 @@ const environment = (): Record<string, string> =>
     Object.entries(process.env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   )
 
+const LOOPBACK = "localhost,127.0.0.0/8,::1,[::1]"
+
+/**
+ * Bun's `fetch` goes by HTTP_PROXY to this machine too, unless NO_PROXY says otherwise, and a proxy elsewhere finds nobody there: not the
+ * simulator, no collector and no backend that runs beside the gateway. Where `no_proxy` is set, it counts alone.
+ */
+export function reachLoopbackDirectly(): void {
+  const name = process.env["no_proxy"] ? "no_proxy" : "NO_PROXY"
+  const known = process.env[name] ?? ""
+  // This process may have replaced itself, or be another one's worker.
+  if (!known.includes(LOOPBACK)) process.env[name] = known === "" ? LOOPBACK : `${known},${LOOPBACK}`
+}
+
 /** How this process was started, to start it again: the program with its arguments, from source or compiled. */
 export function ownCommand(): readonly string[] {
   const { execPath, execArgv, argv } = process

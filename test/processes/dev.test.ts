@@ -117,3 +117,12 @@ test("dev that others can reach refuses to start with a provider's key, before i
   }
   expect(existsSync(dataDir)).toBe(false)
 })
+
+test("a proxy for the way out is not asked for what is on this machine", async () => {
+  using directory = scratchDirectory()
+  // Nobody listens there; the entries of their own stay.
+  const proxy = { HTTP_PROXY: "http://127.0.0.1:9", no_proxy: "intern.example" }
+  const dataDir = join(directory.path, "data")
+  await using dev = await DevProcess.start([process.execPath, "src/main.ts"], root, dataDir, proxy)
+  expect(textOf(await dev.tryIt())).toContain("Hello, Loket!")
+})
