@@ -192,6 +192,11 @@ test("a citation of a place that is not there is found", () => {
 test("systemd understands the unit, and starts it with the watchdog that the process answers", async () => {
   const unit = await read("docs/operating/loket@.service")
   for (const line of ["Type=notify", "WatchdogSec=20", "TimeoutStartSec=900"]) expect(unit).toContain(`\n${line}\n`)
+  // By itself systemd gives a service up for good that ends five times within ten seconds, as while a database lets nobody in.
+  expect(unit.split("[Service]")).toEqual([
+    expect.stringContaining("\nStartLimitIntervalSec=0\n"),
+    expect.stringMatching(/\nRestart=always\nRestartSec=\d\n/),
+  ])
   const analyze = Bun.which("systemd-analyze")
   if (analyze === null) return
   const directory = mkdtempSync(join(tmpdir(), "loket-unit-"))
