@@ -459,6 +459,24 @@ test("a password or a key is never shown", async () => {
   expect(said + complaint).not.toMatch(/hunter/)
 })
 
+const whatOfMail = async (SMTP_URL: string) => {
+  const config = configuration({ SMTP_URL, MAIL_FROM: "a@b.id", PUBLIC_URL: "https://loket.example" })
+  return (await mail(config)).map(({ what }) => what)
+}
+
+test("mail that may go unencrypted across a network is looked at, and what stands against that is obeyed", async () => {
+  const asked = "mail to mail.invalid goes unencrypted where nobody offers TLS"
+  expect(await whatOfMail("smtp://mail.invalid")).toEqual([asked, expect.stringContaining("does not take us")])
+  for (const SMTP_URL of ["smtps://mail.invalid", "smtp://mail.invalid?requireTLS=true"])
+    expect(await whatOfMail(SMTP_URL)).toEqual([expect.stringContaining("does not take us")])
+  // It offers none.
+  const server = new MailServer()
+  using _stopped = { [Symbol.dispose]: () => void server.stop() }
+  const address = `smtp://127.0.0.1:${await server.port}`
+  expect(await whatOfMail(address)).toEqual(["the mail server 127.0.0.1 takes us"])
+  expect(await whatOfMail(`${address}?requireTLS=true`)).toEqual([expect.stringContaining("does not take us")])
+})
+
 test("mail without a public address is looked at: its links would lead nowhere", async () => {
   const server = new MailServer()
   const environment = { SMTP_URL: `smtp://127.0.0.1:${await server.port}`, MAIL_FROM: "a@b.id" }

@@ -206,9 +206,10 @@ export async function mail({ SMTP_URL, PUBLIC_URL }: Config): Promise<readonly F
   const transport = createTransport(address.href)
   try {
     await transport.verify()
-    return [ok(`the mail server ${address.hostname} takes us`), ...link]
+    return [...unencrypted(address), ok(`the mail server ${address.hostname} takes us`), ...link]
   } catch (error) {
     return [
+      ...unencrypted(address),
       wrong(
         `the mail server ${address.hostname} does not take us: ${messageOf(error)}`,
         "check host, port, user and password of SMTP_URL",
@@ -217,6 +218,18 @@ export async function mail({ SMTP_URL, PUBLIC_URL }: Config): Promise<readonly F
   } finally {
     transport.close()
   }
+}
+
+/** What a server offers of TLS is used, and whoever stands between can take the offer away. */
+function unencrypted({ protocol, hostname, searchParams }: URL): Finding[] {
+  const isAsked = protocol === "smtps:" || ["requireTLS", "secure"].some((name) => searchParams.get(name) === "true")
+  if (isAsked || isLoopback(hostname)) return []
+  return [
+    look(
+      `mail to ${hostname} goes unencrypted where nobody offers TLS`,
+      "add ?requireTLS=true to SMTP_URL, or let it begin with smtps://: mails have links that replace passwords",
+    ),
+  ]
 }
 
 /** What people agree to when they sign up: the operator's own texts, without a gap. */
