@@ -197,6 +197,13 @@ describe.skipIf(onPostgres)("Containerfile", () => {
     expect(await isHealthy()).toBe(false)
   })
 
+  test("podman is told to keep its health check, which images of its own format have no place for", async () => {
+    const install = await Bun.file(join(root, "docs/operating/install.md")).text()
+    expect(install.match(/^podman build .*$/gm)).toEqual([
+      "podman build --format docker -t loket -f Containerfile dist",
+    ])
+  })
+
   test("what it starts is a command of the binary, as a user that is not root", () => {
     expect(lines).toContain('ENTRYPOINT ["/usr/local/bin/loket"]')
     expect(lines).toContain('CMD ["start"]')
