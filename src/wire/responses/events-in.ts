@@ -6,9 +6,8 @@
  */
 import { failureOf, finishOf, hasContent, isSearchItem, readableUsage, replyUsage, usageTokens } from "./reply.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
-import { type AssistantPart, CallIds, type ModelEvent, type Prompt } from "../../language/prompt.ts"
+import { CallIds, type ModelEvent, type Prompt } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
-import { Failure } from "../../failure/failure.ts"
 import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "../format.ts"
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
 import { boundedSearches, plausibleTokens } from "../tokens.ts"
