@@ -27,7 +27,7 @@ import {
   withDroppedFields,
 } from "./parse-request.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { type BodyReservation, readBody } from "./read-body.ts"
+import { type BodyReservation, readPackedBody } from "./read-body.ts"
 import { runRequestOf } from "./runs.ts"
 
 /** What planning a call needs, and what it finds out on the way. */
@@ -96,7 +96,7 @@ export function readCallBody(
   const refused = endpointRefused(caller.record, format.endpoint)
   if (refused !== undefined) return refused
   const { limits, clock } = ports
-  return readBody(request, {
+  return readPackedBody(request, {
     maxBytes: limits.maxBodyBytes,
     idleMs: limits.bodyIdleMs,
     clock,

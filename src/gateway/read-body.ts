@@ -6,6 +6,7 @@
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
+import { contentEncodingOf, isPackingKnown, unpack } from "../upstream/body.ts"
 
 export interface ReadBodyOptions {
   readonly maxBytes: number
@@ -49,6 +50,32 @@ export function readBody(request: Request, terms: ReadBodyOptions): Promise<Uint
   const admitted = admit?.(length, reservation?.isSmall(length) === false)
   if (admitted === undefined) return readSmall(request, length, terms)
   return Promise.resolve(admitted).then((refused) => refused ?? readSmall(request, length, terms))
+}
+
+/**
+ * The same of a call, whose client may have compressed its body: some agents do, with large ones. It is unpacked within the limits of a
+ * body that does not say its length, so what counts are the bytes that come of it.
+ */
+export function readPackedBody(request: Request, terms: ReadBodyOptions): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const encoding = contentEncodingOf(request.headers)
+  if (encoding === undefined) return readBody(request, terms)
+  return isPackingKnown(encoding) ? readUnpacked(request, encoding, terms) : Promise.resolve(unknownEncoding())
+}
+
+async function readUnpacked(
+  request: Request,
+  encoding: string,
+  terms: ReadBodyOptions,
+): Promise<Uint8Array<ArrayBuffer> | Failure> {
+  const packed = await readBody(request, terms)
+  if (packed instanceof Failure || packed.length === 0) return packed
+  const body = unpack([packed], encoding, { chunkSize: FIRST_BYTES })
+  if (body === undefined) return unknownEncoding()
+  const read = await readChunks(body, undefined, terms, { heldBytes: packed.length, broken: corrupt })
+  // Nothing goes on unpacking what is refused.
+  await body.cancel().catch(() => {})
+  if (!(read instanceof Failure)) terms.reservation?.reserve(read.buffer.byteLength)
+  return read
 }
 
 async function readLarge(
@@ -97,6 +124,8 @@ async function readChunks(
   body: ReadableStream<Uint8Array>,
   length: number | undefined,
   terms: ReadBodyOptions,
+  /** What the call holds beside, and what is said of a body that breaks off. */
+  { heldBytes, broken }: { readonly heldBytes: number; readonly broken: () => Failure } = AS_IT_COMES,
 ): Promise<Uint8Array<ArrayBuffer> | Failure> {
   const { maxBytes, reservation, admit } = terms
   let bytes = new Uint8Array(0)
@@ -113,10 +142,10 @@ async function readChunks(
       if (end > maxBytes) return tooLarge(maxBytes)
       if (end > bytes.length) {
         const room = Math.min(Math.max(FIRST_BYTES, 2 * bytes.length, end), length ?? maxBytes)
-        const isLarge = reservation?.isSmall(room) === false
+        const isLarge = reservation?.isSmall(heldBytes + room) === false
         const refused = length === undefined || isLarge ? await admit?.(end, isLarge) : undefined
         if (refused) return refused
-        if (reservation?.reserve(room) === false) return noRoom()
+        if (reservation?.reserve(heldBytes + room) === false) return noRoom()
         const grown = new Uint8Array(room)
         grown.set(bytes.subarray(0, size))
         bytes = grown
@@ -126,7 +155,7 @@ async function readChunks(
       progress.advanceTo(size)
     }
   } catch {
-    return progress.isLate ? tooLate() : interrupted()
+    return progress.isLate ? tooLate() : broken()
   }
 }
 
@@ -176,6 +205,13 @@ const closing = { Connection: "close" }
 const tooLate = (): Failure =>
   new Failure("request.invalid", { message: "The request body did not come in time.", headers: closing })
 const interrupted = (): Failure => new Failure("request.invalid", { message: "The request body broke off." })
+const unknownEncoding = (): Failure =>
+  new Failure("request.invalid", {
+    message: "The request body's Content-Encoding must be one of: gzip, deflate, br, zstd, identity.",
+  })
+const corrupt = (): Failure =>
+  new Failure("request.invalid", { message: "The request body is not compressed as its Content-Encoding says." })
+const AS_IT_COMES = { heldBytes: 0, broken: interrupted }
 const noRoom = (): Failure =>
   new Failure("gateway.capacity", { message: "Too many large requests are being read.", retryAfterS: 1 })
 

@@ -9,7 +9,7 @@ import type { GatewayPorts } from "../gateway/ports.ts"
 import { Failure } from "../failure/failure.ts"
 import { formats } from "../wire/protocol.ts"
 import type { ClientSide, TokenCounting } from "../wire/format.ts"
-import { readBody } from "../gateway/read-body.ts"
+import { readPackedBody } from "../gateway/read-body.ts"
 import { ORIGINAL_REQUEST_ID } from "../gateway/replayable-call.ts"
 import { IDEMPOTENCY_KEY, KEY_DESCRIPTION } from "../store/idempotency-keys.ts"
 import { parseRequestBody } from "../gateway/parse-request.ts"
@@ -199,7 +199,7 @@ async function countTokens(
   const { accountId } = caller.record
   const means = affordabilityByHold(ports, caller, requestId)
   using reservation = ports.bodies.reservationFor(accountId)
-  const bytes = await readBody(request, {
+  const bytes = await readPackedBody(request, {
     maxBytes: limits.maxBodyBytes,
     idleMs: limits.bodyIdleMs,
     clock,

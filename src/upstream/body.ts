@@ -1,14 +1,22 @@
-/** The body of a backend's response. Its size is not trusted, neither compressed nor decompressed. */
+/** The body of a backend's response, and what unpacks any body. Its size is not trusted, neither compressed nor decompressed. */
 import { pipeline, Readable, type Transform } from "node:stream"
-import { createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib"
+import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib"
 import { MAX_VALUES } from "../wire/body.ts"
 
-const unpackers: Readonly<Record<string, () => Transform>> = {
+/** Nothing of this encoding looks further back than 8 MiB (RFC 9659). A frame that wants to would take its memory at once. */
+const ZSTD = { [constants.ZSTD_d_windowLogMax]: 23 }
+
+interface UnpackOptions {
+  /** Bytes that come of it at once. */
+  readonly chunkSize?: number
+}
+
+const unpackers: Readonly<Record<string, (options: UnpackOptions) => Transform>> = {
   gzip: createGunzip,
   "x-gzip": createGunzip,
   deflate: createInflate,
   br: createBrotliDecompress,
-  zstd: createZstdDecompress,
+  zstd: (options) => createZstdDecompress({ ...options, params: ZSTD }),
 }
 
 /**
@@ -17,18 +25,35 @@ const unpackers: Readonly<Record<string, () => Transform>> = {
  */
 export function decompressed(response: Response): Response | undefined {
   const { headers, status } = response
-  const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? ""
+  const encoding = contentEncodingOf(headers)
   // Reading `body` creates a stream, which costs more than text.
-  if (encoding === "" || encoding === "identity" || response.body === null) return response
-  const { body } = response
-  const unpacker = unpackers[encoding]?.()
-  if (unpacker === undefined) return undefined
-  // A body that breaks off or is corrupt breaks the unpacker's stream.
-  pipeline(Readable.from(body), unpacker, () => {})
+  if (encoding === undefined || response.body === null) return response
+  const unpacked = unpack(response.body, encoding)
+  if (unpacked === undefined) return undefined
   const plain = new Headers(headers)
   plain.delete("content-encoding")
   plain.delete("content-length")
-  return new Response(streamOf(unpacker), { status: Math.min(status, HIGHEST_STATUS), headers: plain })
+  return new Response(unpacked, { status: Math.min(status, HIGHEST_STATUS), headers: plain })
+}
+
+/** In lower case. Undefined for a body that is as it is. */
+export function contentEncodingOf(headers: Headers): string | undefined {
+  const encoding = headers.get("content-encoding")?.trim().toLowerCase() ?? ""
+  return encoding === "" || encoding === "identity" ? undefined : encoding
+}
+
+export const isPackingKnown = (encoding: string): boolean => Object.hasOwn(unpackers, encoding)
+
+/** Undefined for an unknown encoding. A body that breaks off or is corrupt breaks the stream. */
+export function unpack(
+  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  encoding: string,
+  options: UnpackOptions = {},
+): ReadableStream<Uint8Array> | undefined {
+  const unpacker = isPackingKnown(encoding) ? unpackers[encoding]?.(options) : undefined
+  if (unpacker === undefined) return undefined
+  pipeline(Readable.from(body), unpacker, () => {})
+  return streamOf(unpacker)
 }
 
 /** Backends also send higher ones, with which no response can be made. */
