@@ -164,13 +164,14 @@ export const modelsController = (ports: GatewayPorts) => {
       )
       .get(
         "/v1/models",
-        ({ request, set }) => forCaller(request, set, (offers) => modelList(offers, searches)),
+        ({ request, set }) => forCaller(request, set, (offers) => modelList(pageOf(offers, request), searches)),
         documented("key", {
           tag: "Models",
           summary: {
             en: "The models that the key may use, as both SDK families list them",
             id: "Model yang boleh dipakai kunci, seperti yang dibaca kedua keluarga SDK",
           },
+          query: Type.Object({ after_id: Type.Optional(text), before_id: Type.Optional(text) }),
           answer: ModelList,
         }),
       )
@@ -237,6 +238,17 @@ const modelItem = ({ model, price }: Offer, searches: boolean): Static<typeof Mo
   ...ratesJson(price),
   ...whatItServes(model, searches),
 })
+
+/**
+ * All offers, or those after or before a model that the query names. All are in one list, but some messages SDKs ask for what comes after
+ * the last one until a page is empty, whatever `has_more` says.
+ */
+function pageOf(offers: readonly Offer[], { url }: Request): readonly Offer[] {
+  const query = new URL(url).searchParams
+  const place = (name: string) => offers.findIndex(({ model }) => model.id === query.get(name))
+  const before = place("before_id")
+  return offers.slice(place("after_id") + 1, before < 0 ? undefined : before)
+}
 
 function modelList(offers: readonly Offer[], searches: boolean): Static<typeof ModelList> {
   const data = offers.map((offer) => modelItem(offer, searches))

@@ -178,6 +178,21 @@ describe(covers("endpoint.v1-models", "endpoint.v1-model"), () => {
     expect(list).toMatchObject({ object: "list", has_more: false, first_id: ids[0], last_id: ids.at(-1) })
     expect(list.data.find(({ id }) => id === model)).toEqual(item(model))
   })
+  test("who asks for the page after the last one, whatever has_more says, gets an empty one", async () => {
+    await gateway.model({ format: "messages" })
+    type Page = { data: { id: string }[]; first_id: string | null; last_id: string | null }
+    const page = async (query: string) => (await (await get(`/v1/models?${query}`)).json()) as Page
+    const ids = (await page("limit=1000")).data.map(({ id }) => id)
+    const [first = "", ...rest] = ids
+    const over = { data: [], has_more: false, first_id: null, last_id: null }
+    expect(await page(`after_id=${encodeURIComponent(ids.at(-1) ?? "")}`)).toMatchObject(over)
+    expect(await page(`before_id=${encodeURIComponent(first)}`)).toMatchObject(over)
+    const second = await page(`after_id=${encodeURIComponent(first)}`)
+    expect(second.data.map(({ id }) => id)).toEqual(rest)
+    expect(second).toMatchObject({ first_id: rest[0], last_id: rest.at(-1) })
+    expect((await page(`before_id=${encodeURIComponent(rest[0] ?? "")}`)).data.map(({ id }) => id)).toEqual([first])
+    expect((await page("after_id=no-such-model")).data).toHaveLength(ids.length)
+  })
   test("each feature stands with the endpoints on which it is served, beside the prices and the chain", async () => {
     const last = await gateway.model({ format: "chat" })
     const model = await gateway.model({
