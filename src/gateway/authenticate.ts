@@ -6,7 +6,7 @@ import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from
 import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { accountFrozen } from "../accounts/accounts.ts"
-import { apiKeyId, checkApiKey, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
+import { apiKeyId, checkApiKey, hashSessionToken, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
 import { pagesOf } from "./eligibility.ts"
@@ -42,6 +42,13 @@ export function keyFrom(headers: Headers): string | undefined {
   const bearer = /^bearer\s/i.test(authorization) ? authorization.slice(BEARER_LENGTH).trim() : ""
   return bearer || headers.get("x-api-key")?.trim() || undefined
 }
+
+/**
+ * A session or a management token: whoever sends one means it, and is told that it makes no calls. Any other bearer that is no key may be
+ * another vendor's, which the client sends beside the key that is meant for this server.
+ */
+const isOwnToken = (bearer: string): boolean =>
+  bearer.startsWith(TOKEN_PREFIX) || hashSessionToken(bearer) !== undefined
 
 /** Where a call comes from. It hears of the page that may read what comes of it. */
 export interface CallOrigin extends Origin {
@@ -100,10 +107,11 @@ function callerFrom(
   origin: Origin,
   counted: boolean,
 ): MaybePromise<Caller | Failure> {
-  const key = keyFrom(headers)
-  if (key === undefined) return new Failure("auth.api_key_missing")
+  const sent = keyFrom(headers)
+  if (sent === undefined) return new Failure("auth.api_key_missing")
+  const key = checkApiKey(sent) || isOwnToken(sent) ? sent : (headers.get("x-api-key")?.trim() ?? "")
   if (!checkApiKey(key))
-    return new Failure(key.startsWith(TOKEN_PREFIX) ? "auth.management_token" : "auth.api_key_invalid")
+    return new Failure(sent.startsWith(TOKEN_PREFIX) ? "auth.management_token" : "auth.api_key_invalid")
   const secret = apiKeyId(key)
   const counting = { secret, counted, origin }
   const first = actors.keys.count(secret, counting)

@@ -317,12 +317,27 @@ describe(covers("auth.either", "auth.version"), () => {
       { Authorization: `Bearer ${key}`, "x-api-key": "" },
       { Authorization: "Bearer ", "x-api-key": key },
       { Authorization: "Basic c2VjcmV0", "x-api-key": key },
+      { Authorization: "Bearer sk-ant-oat01-of-a-vendor", "x-api-key": key },
     ] as Record<string, string>[]) {
       expect((await fetch(`${gateway.url}/v1/models`, { headers })).status).toBe(200)
       const body = JSON.stringify({ model, max_tokens: 5, messages: hello })
       const response = await fetch(`${gateway.url}/v1/messages`, { method: "POST", headers, body })
       expect(response.status).toBe(200)
     }
+  })
+  test("of two keys the bearer counts, and a bearer that is none is told where the other is none either", async () => {
+    const revoked = await gateway.key(person)
+    await gateway.dashboard(person, `/keys/${revoked.id}/revoke`, { method: "POST" })
+    const code = async (authorization: string, other: string) =>
+      (await fetch(`${gateway.url}/v1/models`, { headers: { authorization, "x-api-key": other } })).headers.get(
+        "x-error-code",
+      )
+    expect(await code(`Bearer ${revoked.key}`, key)).toBe("auth.api_key_revoked")
+    expect(await code(`Bearer ${key}`, revoked.key)).toBeNull()
+    expect(await code("Bearer sk-ant-oat01", revoked.key)).toBe("auth.api_key_revoked")
+    expect(await code("Bearer sk-ant-oat01", "sk-ant-api03")).toBe("auth.api_key_invalid")
+    expect(await code("Bearer mt-loket-of-nobody", key)).toBe("auth.management_token")
+    expect(await code(`Bearer ${person.token}`, key)).toBe("auth.api_key_invalid")
   })
   test("any version and any query string are accepted", async () => {
     const model = await gateway.model({ format: "messages" })
