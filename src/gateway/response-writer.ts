@@ -76,7 +76,7 @@ export class ResponseWriter {
       headers: {
         "Content-Type": this.#isStream ? "text/event-stream; charset=utf-8" : "application/json",
         "Cache-Control": "no-store",
-        ...(this.#isStream && { "X-Accel-Buffering": "no" }),
+        "X-Accel-Buffering": "no",
         ...this.#rerouted(offer),
       },
     })

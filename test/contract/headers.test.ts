@@ -122,6 +122,8 @@ test(`${covers("header.cost")} a responses answer whose keepalives have been sen
   const { key: owned } = await beating.key(await beating.person(1_000_000), {})
   const response = await beating.post(paths.responses, owned, body("responses", model))
   expect(response.headers.has("x-cost-rp")).toBeFalse()
+  // A proxy that gathers the answer would keep its keepalives too.
+  expect(response.headers.get("x-accel-buffering")).toBe("no")
   expect(await response.text()).toMatch(/^ +\{.*\}$/s)
   expect(bugs(beating)).toEqual([])
 })
