@@ -276,5 +276,13 @@ goose session`,
       },
       { language: "sh", code: "export LOKET_API_KEY=<API_KEY>\ncrush" },
     ],
+    notes: {
+      id: [
+        "Versi sebelum September 2026 dapat menyebut penolakan sebagai `cannot unmarshal string into Go value`: alasannya ada di dasbor.",
+      ],
+      en: [
+        "Versions of before September 2026 may say `cannot unmarshal string into Go value` of a refusal: why is in the dashboard.",
+      ],
+    },
   },
 ]
