@@ -28,10 +28,12 @@ Add Custom Model          <MODEL>`,
       id: [
         "Panggilannya datang dari server Cursor, jadi alamat Loket harus dapat dijangkau dari internet.",
         "Pelengkapan Tab selalu memakai model Cursor sendiri.",
+        "Untuk model OpenAI (`gpt-…`) Cursor dapat mengirim badan format responses ke alamat chat, yang ditolak dengan `request.invalid_request`; pilih model lain.",
       ],
       en: [
         "Its calls come from Cursor's servers, so the gateway must be reachable from the internet.",
         "Tab completion always uses Cursor's own model.",
+        "Of OpenAI's models (`gpt-…`) it may send a body of the responses format to the address of chat, which is refused with `request.invalid_request`; choose another model.",
       ],
     },
   },
