@@ -171,8 +171,10 @@ export function topUpStore(database: Database): TopUpStore {
       const [row] = await database.run(
         (sql) => sql<{ is_closed: boolean }[]>`
           with top_up as (
-            select t.id, t.provider, account_id, t.balance_purchased_micro, t.service_fee_micro, t.payment_fee_micro + t.network_fee_micro as other_fees_micro
-            from top_ups t join balances using (account_id) where t.id = ${id}
+            -- Locked, so that a deletion of the account that is under way commits before or after this, never unseen in between.
+            select t.id, t.provider, account_id, t.balance_purchased_micro, t.service_fee_micro, t.payment_fee_micro + t.network_fee_micro as other_fees_micro,
+              a.deleted_at is not null as is_closed
+            from top_ups t join balances using (account_id) join accounts a on a.id = account_id where t.id = ${id} for share of a
           ), fresh as (
             insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason)
             select ${key}, 'house:cash_clearing', account_id, balance_purchased_micro, 'top_up' from top_up
@@ -190,7 +192,7 @@ export function topUpStore(database: Database): TopUpStore {
             insert into payment_problems (provider, kind, reference, top_up_id, paid)
             select t.provider, 'closed_account', ${reference}, t.id,
               (t.balance_purchased_micro + t.service_fee_micro + t.other_fees_micro) / ${MICRO_PER_RUPIAH}::bigint || ' IDR'
-            from top_up t join accounts a on a.id = t.account_id where a.deleted_at is not null and exists (select from fresh)
+            from top_up t where t.is_closed and exists (select from fresh)
             on conflict do nothing returning 1
           )
           select exists (select from notified) as is_closed, apply_1(null, array(
