@@ -65,14 +65,15 @@ export async function changeRole(
         from judged j where a.id = j.id and not j.refused and j.before <> ${role}
         returning a.id
       ), ended as (
-        delete from sessions where account_id in (select id from changed)
+        -- Also that of a sign-in which the change has waited for (migrations/0123_ended_sessions.sql).
+        select end_sessions_1(id) from changed
       ), logged as (
         insert into audit_log (${signatureColumns(sql)}, action, subject, before, after, reason)
         select ${signature(sql, act)}, 'account.role', j.id, jsonb_build_object('role', j.before),
           jsonb_build_object('role', ${role}::text), ${reason ?? null}
         from judged j join changed c on c.id = j.id
       )
-      select before, refused from judged`,
+      select before, refused from judged, (select count(*) from ended) as sessions`,
     { deadlineMs: 5_000 },
   )
   if (row === undefined) return undefined
