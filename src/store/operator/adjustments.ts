@@ -24,11 +24,12 @@ export type Adjusted =
   | { readonly outcome: "refused"; readonly freeMicro: Micro; readonly balanceMicro: Micro }
   | { readonly outcome: "no account" }
 
+const once = { deadlineMs: 5_000, retry: true } as const
+
 export async function adjust(database: Database, adjustment: Adjustment, act: Act): Promise<Adjusted> {
   const { accountId, amountMicro: amount, reason } = adjustment
   const transfer = `adjustment:${accountId}:${adjustment.idempotencyKey}`
-  const [row] = await database.run(
-    (sql) => sql<Row[]>`
+  const attempt = (sql: Sql) => sql<Row[]>`
       with target as materialized (
         select account_id, posted_micro, leased_micro, claim_micro from balances where account_id = ${accountId} for update
       ), allowed as (
@@ -58,9 +59,11 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
           from transfers x where x.idempotency_key = ${transfer}) as earlier,
         (select l.reason from audit_log l where l.subject = ${accountId} and l.action = 'account.adjusted'
           and l.after->>'transfer' = ${transfer}) as earlier_reason
-      from target t`,
-    { deadlineMs: 5_000, retry: true },
-  )
+      from target t`
+  const [first] = await database.run(attempt, once)
+  // One that was made while this statement waited for the balance is seen by the next: it may be what took all that is free.
+  const isUnknown = first?.fresh === false && first.earlier === null
+  const row = isUnknown ? (await database.run(attempt, once))[0] : first
   if (row === undefined) return { outcome: "no account" }
   if (row.fresh) return { outcome: "adjusted", balanceMicro: micro(row.after_micro) }
   if (row.earlier !== null) {
@@ -69,7 +72,7 @@ export async function adjust(database: Database, adjustment: Adjustment, act: Ac
       ? { outcome: "adjusted", balanceMicro: micro(row.posted_micro) }
       : { outcome: "other", amountMicro: micro(row.earlier), reason: earlierReason }
   }
-  // Somebody else made it at the same time, after this statement had begun: the next one sees it.
+  // Somebody else made it at the same time, after this statement too had begun.
   if (row.allowed) return await adjust(database, adjustment, act)
   const balanceMicro = micro(row.posted_micro)
   return { outcome: "refused", freeMicro: micro(row.posted_micro - row.leased_micro), balanceMicro }
