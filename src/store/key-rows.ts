@@ -5,7 +5,7 @@ import { type SpendingPeriod, calendarAt } from "../../actors/period.ts"
 import type { Endpoint } from "../language/request.ts"
 import { type KeyName, type RunningRow, runningOf } from "./account-settings.ts"
 import { type Pause, type PauseRow, pauseOf } from "./breakers.ts"
-import type { Database } from "./database.ts"
+import type { Database, Sql } from "./database.ts"
 import { type ChangeName, taking } from "./idempotency-keys.ts"
 
 export interface KeyRecord extends KeyBounds {
@@ -218,15 +218,18 @@ export async function replaceSecret(
   { keyHash, prefix, last4, overlapS }: NewSecret,
   change?: ChangeName,
 ): Promise<"replaced" | "revoked" | "frozen" | "too often" | "done before" | undefined> {
-  // What is not inserted for the first time was there before this was sent.
-  const [row] = await database.run(
-    (sql) => sql<{ revoked: boolean; frozen: boolean; too_often: boolean; ours: boolean }[]>`
+  // What is not inserted for the first time was there before this was sent. A statement does not see what was committed after it began: where
+  // the key was changed while it waited, perhaps by another secret, which would have no end, it does nothing, and is made anew.
+  const attempt = (sql: Sql) => sql<
+    { revoked: boolean; frozen: boolean; too_often: boolean; ours: boolean; overtaken: boolean }[]
+  >`
       with found as (
         select k.id, k.key_hash, k.revoked_at is not null as revoked, a.frozen_at is not null as frozen,
           (select count(*) from key_secrets s where s.key_id = k.id and s.secret_hash <> ${keyHash}
             and s.created_at > now() - interval '1 day') >= ${SECRETS_A_DAY} as too_often
         from api_keys k join accounts a on a.id = k.account_id
-        where k.id = ${key.keyId} and k.account_id = ${key.accountId} for update of k
+        where k.id = ${key.keyId} and k.account_id = ${key.accountId}
+          and k.xmin = (select s.xmin from api_keys s where s.id = k.id) for update of k
       ), ${taking(sql, change, key.keyId, sql`exists (select from found where not revoked and not frozen and not too_often)`)},
       fresh as (
         insert into key_secrets (secret_hash, key_id)
@@ -248,10 +251,14 @@ export async function replaceSecret(
         update api_keys k set prefix = ${prefix}, last4 = ${last4} from fresh f where k.id = f.key_id
       )
       select revoked, frozen, too_often,
-        exists (select from fresh) or exists (select from key_secrets where secret_hash = ${keyHash}) as ours
-      from found`,
-    { deadlineMs: 5_000, retry: true },
-  )
+        exists (select from fresh) or exists (select from key_secrets where secret_hash = ${keyHash}) as ours, false as overtaken
+      from found
+      union all
+      select false, false, false, false, true from api_keys
+      where id = ${key.keyId} and account_id = ${key.accountId} and not exists (select from found)`
+  const tried = async () => (await database.run(attempt, { deadlineMs: 5_000, retry: true }))[0]
+  let row = await tried()
+  while (row?.overtaken === true) row = await tried()
   if (row === undefined) return undefined
   if (row.revoked) return "revoked"
   if (row.frozen) return "frozen"
