@@ -46,7 +46,7 @@ export interface NewPasskey extends Credential {
   readonly name: string
   /** In which it is made: a factor is shown in it from now on. */
   readonly sessionId: string
-  /** These count if the account has none. */
+  /** These count if the account has none, or it is its first factor. */
   readonly codeHashes: readonly Uint8Array[]
 }
 
@@ -137,10 +137,13 @@ export const passkeyStore = (database: Database): PasskeyStore => ({
           on conflict do nothing returning account_id
         ), first as (
           select a.id from accounts a join added on added.account_id = a.id where not ${hasFactor(sql)}
+        ), stayed as (
+          -- Codes without a factor: each of two that were the last and were removed at one moment left them to the other.
+          delete from recovery_codes where account_id in (select id from first)
         ), codes as (
           insert into recovery_codes (account_id, code_hash)
           select account_id, decode(code, 'hex') from added, unnest(${sql.array(codeHashes.map(hex))}::text[]) as code
-          where not exists (select from recovery_codes where account_id = ${accountId})
+          where exists (select from first) or not exists (select from recovery_codes where account_id = ${accountId})
           returning account_id
         ), waiting as (
           delete from second_factors where account_id in (select account_id from added) and confirmed_at is null
