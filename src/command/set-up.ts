@@ -17,8 +17,9 @@ import {
   parseExchangeRate,
 } from "../catalogue/exchange.ts"
 import { exampleTexts } from "../legal/texts.ts"
-import { seedCatalogue } from "../store/catalogue.ts"
+import { modelVersions, seedCatalogue } from "../store/catalogue.ts"
 import { currenciesWithoutRate } from "../store/costs.ts"
+import type { Database } from "../store/database.ts"
 import { openExisting, openForCommand } from "../store/open.ts"
 import { exchangeRateStore } from "../store/costs.ts"
 import { forgetEdits, modelStore, readEdits, type StoredModel } from "../store/operator/models.ts"
@@ -40,13 +41,10 @@ export const seedCommand = () =>
       const config = configuration()
       const { catalogueFile } = await seedFiles(config)
       const store = await opening(openForCommand(config))
-      const kept = keepEdits(catalogueFile, overwrite === true ? [] : await readEdits(store.database, new Date()))
       const models = modelStore(store.database)
       const before = await models.list()
-      const { modelsAdded, modelsChanged, pricesAdded, costsAdded } = await store.database.run(
-        (sql) => seedCatalogue(sql, kept.file, new Date()),
-        { retry: true },
-      )
+      const applied = await applyCatalogue(store.database, catalogueFile, overwrite === true)
+      const { kept, modelsAdded, modelsChanged, pricesAdded, costsAdded } = applied
       // What operators have set is not forgotten before the file is applied: where this breaks off, it would be undone in silence by the next one.
       if (overwrite === true) await forgetEdits(store.database, commandAct())
       const unknown = await store.database.run(currenciesWithoutRate, { retry: true })
@@ -63,6 +61,17 @@ export const seedCommand = () =>
         `${modelsAdded} models added, ${modelsChanged} changed, ${pricesAdded} price versions added, ${costsAdded} cost versions added`,
       )
     })
+
+/** But for what operators have set, also in this moment: read anew where a model was changed since it was read. */
+export async function applyCatalogue(database: Database, file: CatalogueFile, overwrite: boolean) {
+  for (;;) {
+    const now = new Date()
+    const read = overwrite ? [] : await database.run(modelVersions, { retry: true })
+    const kept = keepEdits(file, overwrite ? [] : await readEdits(database, now))
+    const seeded = await database.run((sql) => seedCatalogue(sql, kept.file, now, read), { retry: true })
+    if (seeded !== undefined) return { kept, ...seeded }
+  }
+}
 
 /** What of the models' sale the file has changed, and which it does not name and has left on sale. */
 function salesIn(file: CatalogueFile, before: readonly StoredModel[], after: readonly StoredModel[]): string[] {

@@ -28,29 +28,51 @@ interface Seeded {
   readonly costsAdded: number
 }
 
+/** Of a model's row: another one with every change. */
+export interface ModelVersion {
+  readonly model: string
+  readonly version: string
+}
+
+/** To be read before what operators have set is, for a seeding that keeps it. */
+export const modelVersions = async (sql: Sql): Promise<readonly ModelVersion[]> =>
+  await sql<ModelVersion[]>`select model, xmin::text as version from models`
+
 /**
  * Brings the tables to what the file says. A rate that differs from the one in force becomes a version from `now`, or
  * from the model's `effective_at` if that is still to come; the past is never priced anew, so an `effective_at` that has
  * passed counts only for a model's very first version. A model that is in the file again is no alias any more, and an
- * alias of a model that has just been retired follows it to its target.
+ * alias of a model that has just been retired follows it to its target. `read`: models as they were when the file was made; where one
+ * was changed since, nothing is done, and it is undefined.
  */
-export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): Promise<Seeded> {
+export async function seedCatalogue(
+  sql: Sql,
+  file: CatalogueFile,
+  now: Date,
+  read: readonly ModelVersion[] = [],
+): Promise<Seeded | undefined> {
   // As text, because postgres.js would take a string meant as jsonb for a value still to be encoded.
   const models = JSON.stringify(
     file.models.map((model, position) => ({ ...model, upstreams: model.upstreams.map(withoutCost), position })),
   )
   const aliases = JSON.stringify(file.aliases)
-  const [row] = await sql<Seeded[]>`
-    with seed as (
+  const [row] = await sql<(Seeded & { overtaken: boolean })[]>`
+    with locked as materialized (
+      select model, xmin::text as version from models order by model for update
+    ), overtaken as materialized (
+      select from locked join jsonb_to_recordset(${JSON.stringify(read)}::text::jsonb) as r (model text, version text) using (model)
+      where locked.version <> r.version
+    ), seed as (
       select * from jsonb_to_recordset(${models}::text::jsonb) as m (
         model text, position integer, display_name text, tier text, provider text, modality text,
         supports_vision boolean, supports_tools boolean,
         input_micro bigint, output_micro bigint, cache_read_micro bigint, cache_write_micro bigint,
         context_window integer, max_output_tokens integer, endpoints text[], upstreams jsonb, max_concurrency integer,
         fallback text[], strip text[], pass text[], unsupported text[], features text[], gather boolean, effective_at timestamptz
-      )
+      ) where not exists (select from overtaken)
     ), alias_seed as (
       select * from jsonb_to_recordset(${aliases}::text::jsonb) as a (model text, target text, until timestamptz)
+      where not exists (select from overtaken)
     ), written_models as (
       insert into models as m (
         model, position, display_name, tier, provider, modality, supports_vision, supports_tools, context_window,
@@ -114,13 +136,14 @@ export async function seedCatalogue(sql: Sql, file: CatalogueFile, now: Date): P
     ), revived as (
       delete from model_aliases a using seed where a.alias = seed.model
     )
-    select
+    select exists (select from overtaken) as overtaken,
       (select count(*) from written_models where added)::integer as "modelsAdded",
       (select count(*) from written_models where not added)::integer as "modelsChanged",
       (select count(*) from written_prices)::integer as "pricesAdded",
       (select count(*) from written_costs)::integer as "costsAdded"`
   if (row === undefined) throw new Error("Seeding returned no counts")
-  return row
+  const { overtaken, ...seeded } = row
+  return overtaken ? undefined : seeded
 }
 
 /** Costs have versions, and stand in a table of their own. */

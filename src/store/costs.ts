@@ -13,7 +13,8 @@ import { type Act, signature, signatureColumns } from "./operator/audit.ts"
 
 /**
  * Parts of the statement that seeds: a cost that differs from the one in force becomes a version from `now`, or from its own
- * `effective_at` if that is still to come. A backend that is left without a cost keeps its last one. Ends in `written_costs`.
+ * `effective_at` if that is still to come. A backend that is left without a cost keeps its last one. After `overtaken`, of which no
+ * row may be there; ends in `written_costs`.
  */
 export function writtenCosts(sql: Sql, { models }: CatalogueFile, now: Date) {
   const rows = models.flatMap(({ model, upstreams }) =>
@@ -46,7 +47,7 @@ export function writtenCosts(sql: Sql, { models }: CatalogueFile, now: Date) {
         model text, provider text, format text, upstream_model text, currency text, input_nano bigint, output_nano bigint,
         cache_read_nano bigint, cache_write_nano bigint, per_call_nano bigint, per_search_nano bigint, rounding text,
         step_nano bigint, effective_at timestamptz
-      )
+      ) where not exists (select from overtaken)
     ), timed_costs as (
       select c.*, case
         when exists (
