@@ -167,7 +167,7 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
   async resetPassword(tokenHash, passwordHash) {
     // The hash is salted, so it tells this very use from any other.
     const rows = await database.run(
-      (sql) => sql<(OwnedKeyRow | { id: null; key_hash: null })[]>`
+      (sql) => sql<((OwnedKeyRow | { id: null; key_hash: null }) & { strangers: string | null })[]>`
         with ${lockedAccount(sql, tokenHash)}, used as (
           update account_mails m set used_by = ${passwordHash} from account a
           where m.token_hash = ${tokenHash} and m.account_id = a.id and m.kind = 'reset' and m.expires_at > now()
@@ -192,14 +192,19 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
           update api_keys set revoked_at = now()
           where account_id in (select id from used where email_unproved) and revoked_at is null returning id, key_hash
         )
-        select k.id, k.key_hash from ended left join (
+        select k.id, k.key_hash, case when email_unproved then used.id end as strangers from ended cross join used left join (
           -- Sent again, it finds the address proved and the keys revoked, by itself: they are to be told of all the same.
           select * from revoked union all select id, key_hash from api_keys where revoked_at is not null
             and account_id = (select account_id from account_mails where token_hash = ${tokenHash} and used_by = ${passwordHash})
         ) k on true`,
       once,
     )
-    return rows.length === 0 ? undefined : rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)]))
+    const strangers = rows[0]?.strangers ?? undefined
+    // What was committing while that statement waited for the account was invisible to it.
+    const late = strangers === undefined ? [] : await removeStrangers(database, strangers)
+    return rows.length === 0
+      ? undefined
+      : [...rows.flatMap((row) => (row.id === null ? [] : [toOwnedKey(row)])), ...late]
   },
 
   async prove(tokenHash, accountId, trialNetwork) {
@@ -259,6 +264,17 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
     return rows.length > 0
   },
 })
+
+/** Revokes the keys of an account that was somebody else's until now, and removes its webhook. */
+async function removeStrangers(database: Database, accountId: string): Promise<readonly OwnedKey[]> {
+  const rows = await database.run(
+    (sql) => sql<OwnedKeyRow[]>`
+      with webhook as (delete from webhooks where account_id = ${accountId})
+      update api_keys set revoked_at = now() where account_id = ${accountId} and revoked_at is null returning id, key_hash`,
+    once,
+  )
+  return rows.map(toOwnedKey)
+}
 
 const minutesFromNow = (sql: Sql, kind: MailKind) => sql`now() + make_interval(mins => ${minutesOf(kind)})`
 
