@@ -7,6 +7,7 @@
  * move their cache marks. Work is bounded, whatever was sent: the ends of a few texts.
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
+import type { ToolResultPart, Turn } from "../language/prompt.ts"
 import type { Conversation } from "../language/request.ts"
 
 /** Where clients name a session: OpenRouter's and OpenCode's header, Codex's of all ages, Claude Code's. */
@@ -190,4 +191,66 @@ export function conversationKey(
   const identity = "name" in conversation ? `name\n${conversation.name}` : `${keyId}\n${conversation.opening}\n${model}`
   Bun.SHA256.hash(`conversation\n${digitsOf(secret)}\n${accountId}\n${identity}`, digest)
   return view.getUint32(0)
+}
+
+// Calls and their results, as backends take them: one result of each call, in the turn after it. A client of another format may have sent an
+// output again when it resumed, or stopped a call, and its whole conversation would be refused for ever.
+
+/** What is said of a call that no result came of. */
+const NO_RESULT: ToolResultPart["parts"] = [{ type: "text", text: "No result." }]
+
+/** `answer` counts the assistant's turns, neighbours as one. */
+interface AskedCall {
+  readonly id: string
+  readonly answer: number
+  readonly results: ToolResultPart[]
+}
+
+/** The turns themselves where all is so already. A result of no call stays where it is. */
+export function withResults(turns: readonly Turn[]): readonly Turn[] {
+  const answers: AskedCall[][] = []
+  /** The calls of an id in the latest answer that has it, and how many of them have a result. */
+  const latest = new Map<string, { readonly calls: AskedCall[]; answered: number }>()
+  const asked = new Map<ToolResultPart, AskedCall>()
+  const broken = new Set<number>()
+  for (const [place, { role, parts }] of turns.entries()) {
+    if (role === "assistant" && turns[place - 1]?.role !== "assistant") answers.push([])
+    const answer = answers.length - 1
+    for (const part of parts) {
+      if (part.type === "tool-call") {
+        const call: AskedCall = { id: part.id, answer, results: [] }
+        answers[answer]?.push(call)
+        const ofId = latest.get(part.id)
+        if (ofId?.calls[0]?.answer === answer) ofId.calls.push(call)
+        else latest.set(part.id, { calls: [call], answered: 0 })
+      } else if (part.type === "tool-result") {
+        const ofId = latest.get(part.callId)
+        const call = ofId?.calls[ofId.answered++] ?? ofId?.calls.at(-1)
+        if (call === undefined) continue
+        call.results.push(part)
+        asked.set(part, call)
+        if (call.answer !== answer) broken.add(call.answer)
+      }
+    }
+  }
+  for (const call of answers.flat()) if (call.results.length !== 1) broken.add(call.answer)
+  if (broken.size === 0) return turns
+  let answer = -1
+  return turns.flatMap((turn, place): Turn[] => {
+    if (turn.role === "assistant") {
+      if (turns[place - 1]?.role !== "assistant") answer++
+      if (turns[place + 1]?.role === "assistant" || !broken.has(answer)) return [turn]
+      return [turn, { role: "user", parts: (answers[answer] ?? []).map(resultOf) }]
+    }
+    if (turn.role !== "user") return [turn]
+    const parts = turn.parts.filter((part) => part.type !== "tool-result" || !broken.has(asked.get(part)?.answer ?? -1))
+    return parts.length === 0 ? [] : [{ role: "user", parts }]
+  })
+}
+
+/** Several results are one, of all that they say. */
+function resultOf({ id, results: [first, ...others] }: AskedCall): ToolResultPart {
+  if (first === undefined) return { type: "tool-result", callId: id, parts: NO_RESULT, isError: true }
+  const more = others.filter(({ parts }) => !Bun.deepEquals(parts, first.parts)).flatMap(({ parts }) => parts)
+  return { ...first, parts: [...first.parts, ...more], isError: (others.at(-1) ?? first).isError }
 }

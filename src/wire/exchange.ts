@@ -8,6 +8,7 @@ import type { Prompt } from "../language/prompt.ts"
 import { Failure } from "../failure/failure.ts"
 import { GatheredStream, RelayedStream, shapesFor, TranslatedStream } from "./backend-stream.ts"
 import type { AnswerView, ClientSide, EncodedPrompt, Reply, StreamReader } from "./format.ts"
+import { withResults } from "./conversation.ts"
 import { continuedBody } from "./messages/server-tools.ts"
 import {
   type BackendModel,
@@ -76,7 +77,8 @@ export function exchange(
   }
   const prompt = client.decodePrompt(request)
   if (prompt instanceof Failure) return prompt
-  const encode = protocol.format.backend.encodePrompt(prompt, request, target)
+  const whole = { ...prompt, turns: withResults(prompt.turns) }
+  const encode = protocol.format.backend.encodePrompt(whole, request, target)
   if (encode instanceof Failure) return encode
   const refusal = protocol.refuse?.(encode({ maxOutputTokens: request.maxOutputTokens ?? 1, stream: request.stream }))
   return refusal ?? new TranslatedExchange(protocol, client, prompt, encode, request.stream)
