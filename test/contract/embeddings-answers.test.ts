@@ -48,3 +48,21 @@ test.each([
     expect(await rowsOf(gateway, requestId(wrong))).toMatchObject([{ status: "upstream_error", charge_micro: 0n }])
   }
 })
+
+test("vectors that come as numbers are in base64 where that was asked for: SDKs decode either, and make wrong vectors of numbers", async () => {
+  data = [{ index: 0, embedding: [0.25, -1.5, 3] }]
+  const vectorAs = async (asked: object) => {
+    const response = await gateway.post("/v1/embeddings", key, { model, input: "a", ...asked })
+    const body = (await response.json()) as { data: { index: number; embedding: unknown }[] }
+    expect(body.data[0]?.index).toBe(0)
+    return body.data[0]?.embedding
+  }
+  const encoded = await vectorAs({ encoding_format: "base64" })
+  if (typeof encoded !== "string") throw new Error(`no text: ${JSON.stringify(encoded)}`)
+  const bytes = new Uint8Array(Buffer.from(encoded, "base64"))
+  expect([...new Float32Array(bytes.buffer)]).toEqual([0.25, -1.5, 3])
+  expect(await vectorAs({})).toEqual([0.25, -1.5, 3])
+  expect(await vectorAs({ encoding_format: "float" })).toEqual([0.25, -1.5, 3])
+  data = [{ index: 0, embedding: "AACAPg==" }]
+  expect(await vectorAs({ encoding_format: "base64" })).toBe("AACAPg==")
+})
