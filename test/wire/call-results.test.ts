@@ -4,10 +4,13 @@
  */
 import { describe, expect, test } from "bun:test"
 import type { JsonObject } from "../../src/language/json.ts"
+import type { Turn } from "../../src/language/prompt.ts"
+import { withResults } from "../../src/wire/conversation.ts"
 import { exchange } from "../../src/wire/exchange.ts"
 import type { BackendModel } from "../../src/wire/protocol.ts"
 import { decodeRequest } from "../../src/wire/responses/format.ts"
 import { must } from "./responses/asking.ts"
+import { medianWork } from "./work.ts"
 
 const user = (content: string): JsonObject => ({ role: "user", content })
 const said = (content: string): JsonObject => ({ role: "assistant", content })
@@ -101,9 +104,40 @@ test("a messages backend and Converse have one result of each call in the turn a
   expect(types("messages").slice(0, 4)).toEqual(expected.slice(0, 4))
 })
 
-test("of a hundred thousand calls and results each is looked at once", () => {
-  const input = Array.from({ length: 20_000 }, (_, place) => [call("a"), output("a", `${place}`), output("a", "x")])
-  const begun = performance.now()
-  sent("chat", user("Go"), ...input.flat())
-  expect(performance.now() - begun).toBeLessThan(2_000)
+test("of any number of calls and results each is looked at once", () => {
+  const turns = (count: number) =>
+    Array.from({ length: count }, (_, place): Turn[] => [
+      { role: "assistant", parts: [{ type: "tool-call", id: "a", name: "f", arguments: "{}", custom: false }] },
+      { role: "user", parts: [resultOf(`${place}`), resultOf("again")] },
+    ]).flat()
+  const resultOf = (text: string) =>
+    ({ type: "tool-result", callId: "a", parts: [{ type: "text", text }], isError: false }) as const
+  const [few, many] = [turns(5_000), turns(40_000)]
+  const least = medianWork(() => withResults(few))
+  expect(medianWork(() => withResults(many))).toBeLessThan(30 * least)
+})
+
+describe("ids of calls over 40 characters", () => {
+  const kimi = "functions.mcp__repository__list_pull_requests:12"
+  const idsFor = (id: string, strip: readonly string[]) => {
+    const request = must(decodeRequest({ model: "m", input: [user("Go"), call(id), output(id, "1")] }))
+    const body = must(exchange(request, { format: "chat", model: "m" }, { strip })).encodeRequest(100)
+    return (body["messages"] as JsonObject[]).flatMap(({ tool_calls: calls, tool_call_id: result }) => [
+      ...(Array.isArray(calls) ? calls.map((call) => (call as JsonObject)["id"]) : []),
+      ...(result === undefined ? [] : [result]),
+    ])
+  }
+
+  test("are shortened alike for a model of OpenAI's own chat, which refuses them", () => {
+    const [ofCall, ofResult, ...others] = idsFor(kimi, ["max_tokens"])
+    expect(others).toEqual([])
+    expect(ofCall).toMatch(/^call_[0-9a-f]{32}$/)
+    expect(ofResult).toBe(ofCall as string)
+    expect(idsFor(`${kimi}0`, ["max_tokens"])).not.toContain(ofCall as string)
+    expect(idsFor("x".repeat(40), ["max_tokens"])).toEqual(["x".repeat(40), "x".repeat(40)])
+  })
+
+  test("stay for every other, of which some read names in them", () => {
+    expect(idsFor(kimi, [])).toEqual([kimi, kimi])
+  })
 })

@@ -25,7 +25,7 @@ import { chatEffort } from "./prompt-in.ts"
 
 export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Target): EncodedPrompt | Failure {
   const names = toolNames(prompt, NARROW)
-  const messages = writeMessages(prompt, names)
+  const messages = writeMessages(prompt, { names, id: limitField(target) === "max_tokens" ? anyId : shortId })
   if (messages instanceof Failure) return messages
   const toolUse = writeToolUse(prompt, request.endpoint, names)
   if (toolUse instanceof Failure) return toolUse
@@ -114,7 +114,20 @@ function writeChoice(choice: ToolChoice | undefined, names: ToolNames): JsonObje
 const MEDIA_FOLLOWS = "[The images and files of this result follow in the next user message.]"
 const ERROR_MARK = "Error: "
 
-function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | Failure {
+interface CallWriting {
+  readonly names: ToolNames
+  /** The same for a call and for its result. */
+  readonly id: (id: string) => string
+}
+
+const anyId = (id: string): string => id
+
+/** OpenAI's own chat refuses longer ones. Other servers take them, and some models read a tool's name in them. */
+const LONGEST_ID = 40
+const shortId = (id: string): string =>
+  id.length <= LONGEST_ID ? id : `call_${new Bun.CryptoHasher("sha256").update(id).digest("hex").slice(0, 32)}`
+
+function writeMessages(prompt: Prompt, writing: CallWriting): JsonObject[] | Failure {
   const messages: JsonObject[] = []
   const inputs = new ToolInputs()
   const system = joined(
@@ -125,9 +138,9 @@ function writeMessages(prompt: Prompt, names: ToolNames): JsonObject[] | Failure
   if (system !== "") messages.push({ role: "system", content: system })
   for (const run of runsOf(prompt)) {
     if (run.role === "assistant") {
-      messages.push(writeAssistant(run.parts, names, inputs))
+      messages.push(writeAssistant(run.parts, writing, inputs))
     } else {
-      const written = writeUser(run.parts)
+      const written = writeUser(run.parts, writing)
       if (written instanceof Failure) return written
       for (const message of written) messages.push(message)
     }
@@ -168,7 +181,7 @@ function says(part: UserPart | AssistantPart): boolean {
   return part.type !== "thinking"
 }
 
-function writeAssistant(parts: readonly AssistantPart[], names: ToolNames, inputs: ToolInputs): JsonObject {
+function writeAssistant(parts: readonly AssistantPart[], writing: CallWriting, inputs: ToolInputs): JsonObject {
   const content = joined(parts.filter((part) => part.type === "text"))
   const refusal = joined(parts.filter((part) => part.type === "refusal"))
   const thinking = joined(parts.filter((part) => part.type === "thinking").filter(isReadable))
@@ -176,7 +189,7 @@ function writeAssistant(parts: readonly AssistantPart[], names: ToolNames, input
   const message: JsonObject = { role: "assistant", content: content === "" ? null : content }
   if (refusal !== "") message.refusal = refusal
   if (thinking !== "") message.reasoning_content = thinking
-  if (calls.length > 0) message.tool_calls = calls.map((call) => writeCall(call, names, inputs))
+  if (calls.length > 0) message.tool_calls = calls.map((call) => writeCall(call, writing, inputs))
   return message
 }
 
@@ -184,13 +197,13 @@ function writeAssistant(parts: readonly AssistantPart[], names: ToolNames, input
 const isReadable = ({ seal }: ThinkingPart): boolean => seal === undefined
 
 /** Several backends parse the arguments of earlier calls, and refuse the whole conversation where they are broken. */
-const writeCall = (call: ToolCallPart, names: ToolNames, inputs: ToolInputs): JsonObject => ({
-  id: call.id,
+const writeCall = (call: ToolCallPart, { names, id }: CallWriting, inputs: ToolInputs): JsonObject => ({
+  id: id(call.id),
   type: "function",
   function: { name: names.written(call.name), arguments: toolInputText(call, inputs) },
 })
 
-function writeUser(said: readonly UserPart[]): JsonObject[] | Failure {
+function writeUser(said: readonly UserPart[], writing: CallWriting): JsonObject[] | Failure {
   const parts = said.map((part) =>
     part.type === "tool-result" ? { ...part, parts: part.parts.map(asText) } : asText(part),
   )
@@ -203,7 +216,7 @@ function writeUser(said: readonly UserPart[]): JsonObject[] | Failure {
     if (written instanceof Failure) return written
     content.push(written)
   }
-  const messages = results.map(writeResult)
+  const messages = results.map((result) => writeResult(result, writing))
   const [first, ...others] = content
   if (first === undefined) return messages
   const alone = others.length === 0 && first.type === "text" ? first.text : undefined
@@ -222,14 +235,14 @@ const TEXTUAL = /^(?:text\/|application\/json\b)/i
 const isMedia = (part: UserPart): part is ImagePart | DocumentPart =>
   part.type === "image" || (part.type === "document" && part.source.kind !== "text")
 
-function writeResult(result: ToolResultPart): JsonObject {
+function writeResult(result: ToolResultPart, { id }: CallWriting): JsonObject {
   const texts = result.parts.flatMap((part) => {
     if (part.type === "text") return [part]
     return part.type === "document" && part.source.kind === "text" ? [documentText(part, part.source.text)] : []
   })
   if (result.parts.some(isMedia)) texts.push({ type: "text", text: MEDIA_FOLLOWS })
   const text = joined(texts)
-  return { role: "tool", tool_call_id: result.callId, content: result.isError ? ERROR_MARK + text : text }
+  return { role: "tool", tool_call_id: id(result.callId), content: result.isError ? ERROR_MARK + text : text }
 }
 
 function writePart(part: TextPart | ImagePart | DocumentPart): JsonObject | Failure {
