@@ -54,7 +54,7 @@ const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> =
       // Whatever limit of the backend it is, the way out is that of a context overflow: a larger model, a shorter prompt.
       return { failure: overflow(facts), alert: false }
     case 429:
-      return { failure: new Failure("upstream.rate_limited"), alert: operators }
+      return { failure: new Failure("upstream.rate_limited"), alert: operators && !throttleWording.test(facts.text) }
   }
   return {
     failure: new Failure("dependency.upstream_unavailable"),
@@ -101,6 +101,12 @@ const operatorNames = new Set([
 ])
 const operatorWording =
   /credit balance is too low|insufficient balance|specified api usage limits|api key not valid|(?:organization|account|workspace) (?:has been|is) (?:disabled|deactivated|suspended)/i
+
+/**
+ * Of a 429 that passes within a minute, though it has the name of an empty purse (Alibaba's Model Studio). Taken for one, it would hold all
+ * models of the credential back.
+ */
+const throttleWording = /(?<!free )allocated quota exceeded|\/error-code#token-limit\b/i
 
 /**
  * Of a 403 that refuses what was said and not who says it (OpenRouter, xAI). Taken for one of the credential, a customer could have it held

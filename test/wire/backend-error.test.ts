@@ -269,6 +269,33 @@ const classified: [string, number, Json | undefined, FailureCode, boolean][] = [
   ],
   ["throttling", 429, { message: "Too many tokens, please wait before trying again." }, limited, false],
   ["our quota used up", 429, { error: { code: "insufficient_quota", message: "quota" } }, limited, true],
+  [
+    "too many tokens a minute, in the words of an empty purse",
+    429,
+    {
+      error: {
+        code: "insufficient_quota",
+        message:
+          "You exceeded your current quota, please check your plan and billing details. For details, see: https://help.aliyun.com/zh/model-studio/error-code#token-limit",
+      },
+    },
+    limited,
+    false,
+  ],
+  [
+    "too many tokens a second, under the name of an empty purse",
+    429,
+    { error: { code: "insufficient_quota", message: "Allocated quota exceeded, please increase your quota limit." } },
+    limited,
+    false,
+  ],
+  [
+    "free tokens that are used up",
+    429,
+    { error: { code: "insufficient_quota", message: "Free allocated quota exceeded." } },
+    limited,
+    true,
+  ],
   ["a fault", 500, { error: { type: "api_error" } }, down, false],
   ["overload", 529, { type: "error", error: { type: "overloaded_error", message: "Overloaded" } }, down, false],
   ["our empty purse there, as a fault", 500, { error: { message: "Insufficient balance" } }, down, true],
