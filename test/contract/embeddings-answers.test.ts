@@ -49,14 +49,15 @@ test.each([
   }
 })
 
+const vectorAs = async (asked: object) => {
+  const response = await gateway.post("/v1/embeddings", key, { model, input: "a", ...asked })
+  const body = (await response.json()) as { data: { index: number; embedding: unknown }[] }
+  expect(body.data[0]?.index).toBe(0)
+  return body.data[0]?.embedding
+}
+
 test("vectors that come as numbers are in base64 where that was asked for: SDKs decode either, and make wrong vectors of numbers", async () => {
   data = [{ index: 0, embedding: [0.25, -1.5, 3] }]
-  const vectorAs = async (asked: object) => {
-    const response = await gateway.post("/v1/embeddings", key, { model, input: "a", ...asked })
-    const body = (await response.json()) as { data: { index: number; embedding: unknown }[] }
-    expect(body.data[0]?.index).toBe(0)
-    return body.data[0]?.embedding
-  }
   const encoded = await vectorAs({ encoding_format: "base64" })
   if (typeof encoded !== "string") throw new Error(`no text: ${JSON.stringify(encoded)}`)
   const bytes = new Uint8Array(Buffer.from(encoded, "base64"))

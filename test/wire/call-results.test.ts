@@ -3,7 +3,7 @@
  * none in the turn after it; responses, and many servers of chat, do not mind.
  */
 import { describe, expect, test } from "bun:test"
-import type { JsonObject } from "../../src/language/json.ts"
+import { type JsonObject, readText } from "../../src/language/json.ts"
 import type { Turn } from "../../src/language/prompt.ts"
 import { withResults } from "../../src/wire/conversation.ts"
 import { exchange } from "../../src/wire/exchange.ts"
@@ -26,9 +26,9 @@ function sent(format: BackendModel["format"], ...input: JsonObject[]): JsonObjec
 /** What a chat backend is told, each message in a few words. */
 const told = (...input: JsonObject[]) =>
   sent("chat", user("Go"), ...input).map(({ role, content, tool_calls: calls, tool_call_id: id }) => {
-    if (role === "tool") return `${String(id)}: ${String(content)}`
-    const ids = Array.isArray(calls) ? calls.map((call) => (call as JsonObject)["id"]) : []
-    return ids.length > 0 ? `calls ${ids.join(" ")}` : `${String(role)}: ${String(content)}`
+    if (role === "tool") return `${readText(id)}: ${readText(content)}`
+    const ids = Array.isArray(calls) ? calls.map((call) => readText((call as JsonObject)["id"])) : []
+    return ids.length > 0 ? `calls ${ids.join(" ")}` : `${readText(role)}: ${readText(content)}`
   })
 
 describe("a chat backend", () => {
@@ -104,30 +104,32 @@ test("a messages backend and Converse have one result of each call in the turn a
   expect(types("messages").slice(0, 4)).toEqual(expected.slice(0, 4))
 })
 
+const resultOf = (text: string) =>
+  ({ type: "tool-result", callId: "a", parts: [{ type: "text", text }], isError: false }) as const
+
+const turns = (count: number) =>
+  Array.from({ length: count }, (_, place): Turn[] => [
+    { role: "assistant", parts: [{ type: "tool-call", id: "a", name: "f", arguments: "{}", custom: false }] },
+    { role: "user", parts: [resultOf(`${place}`), resultOf("again")] },
+  ]).flat()
+
 test("of any number of calls and results each is looked at once", () => {
-  const turns = (count: number) =>
-    Array.from({ length: count }, (_, place): Turn[] => [
-      { role: "assistant", parts: [{ type: "tool-call", id: "a", name: "f", arguments: "{}", custom: false }] },
-      { role: "user", parts: [resultOf(`${place}`), resultOf("again")] },
-    ]).flat()
-  const resultOf = (text: string) =>
-    ({ type: "tool-result", callId: "a", parts: [{ type: "text", text }], isError: false }) as const
   const [few, many] = [turns(5_000), turns(40_000)]
   const least = medianWork(() => withResults(few))
   expect(medianWork(() => withResults(many))).toBeLessThan(30 * least)
 })
 
+const idsFor = (id: string, strip: readonly string[]) => {
+  const request = must(decodeRequest({ model: "m", input: [user("Go"), call(id), output(id, "1")] }))
+  const body = must(exchange(request, { format: "chat", model: "m" }, { strip })).encodeRequest(100)
+  return (body["messages"] as JsonObject[]).flatMap(({ tool_calls: calls, tool_call_id: result }) => [
+    ...(Array.isArray(calls) ? calls.map((call) => (call as JsonObject)["id"]) : []),
+    ...(result === undefined ? [] : [result]),
+  ])
+}
+
 describe("ids of calls over 40 characters", () => {
   const kimi = "functions.mcp__repository__list_pull_requests:12"
-  const idsFor = (id: string, strip: readonly string[]) => {
-    const request = must(decodeRequest({ model: "m", input: [user("Go"), call(id), output(id, "1")] }))
-    const body = must(exchange(request, { format: "chat", model: "m" }, { strip })).encodeRequest(100)
-    return (body["messages"] as JsonObject[]).flatMap(({ tool_calls: calls, tool_call_id: result }) => [
-      ...(Array.isArray(calls) ? calls.map((call) => (call as JsonObject)["id"]) : []),
-      ...(result === undefined ? [] : [result]),
-    ])
-  }
-
   test("are shortened alike for a model of OpenAI's own chat, which refuses them", () => {
     const [ofCall, ofResult, ...others] = idsFor(kimi, ["max_tokens"])
     expect(others).toEqual([])
