@@ -73,6 +73,17 @@ export const cacheControl = (cache: CacheMark | undefined): JsonObject =>
     ? {}
     : { cache_control: { type: "ephemeral", ...(cache.ttl !== undefined && { ttl: cache.ttl }) } }
 
+/** The vendor refuses more. */
+export const MOST_MARKS = 4
+
+/** Changes tools, system blocks and messages, in the order of the prompt. A mark is for all that stands before it, so the last ones stay. */
+export function keepLastMarks(blocks: readonly JsonObject[]): void {
+  const all: JsonObject[] = []
+  for (const block of blocks) addWithNested(all, block)
+  const marked = all.filter(({ cache_control: mark }) => present(mark))
+  for (const block of marked.slice(0, -MOST_MARKS)) delete block["cache_control"]
+}
+
 export const SEARCH_TOOL = "web_search"
 
 /** The error codes of the vendor's SDK. */

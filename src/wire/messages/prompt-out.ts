@@ -5,9 +5,9 @@
  * refused by older models and on some clouds, and where it is taken, only at some places.
  */
 import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
-import { cacheControl, withOwnIds, writtenId } from "./content.ts"
+import { cacheControl, keepLastMarks, MOST_MARKS, withOwnIds, writtenId } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
-import { type JsonObject, notServed, present } from "../../language/json.ts"
+import { isObject, type JsonObject, notServed, present } from "../../language/json.ts"
 import {
   type AssistantPart,
   type DocumentPart,
@@ -37,6 +37,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   const toolUse = toolUseOf(prompt)
   const tools = encodeTools(toolUse.tools, names)
   const system = encodeSystem(prompt)
+  keepLastMarks([...tools, ...system, ...messages])
   // An effort is measured by the limit that is forwarded. A budget shrinks with it, from that of the model where the client named none.
   const longest = prompt.reasoning?.budgetTokens === undefined ? undefined : target.modelLimit
   return ({ maxOutputTokens, stream }) => {
@@ -81,7 +82,19 @@ export function leftOut(body: JsonObject, model: string): string[] {
     ...(stops.some((stop) => typeof stop === "string" && isBlank(stop)) ? ["stop"] : []),
     ...(samplers === "none" ? ["temperature", "top_p", "top_k"].filter(has) : []),
     ...(samplers === "one" && has("temperature") && has("top_p") ? ["top_p"] : []),
+    ...(marksIn(body) > MOST_MARKS ? ["cache_control"] : []),
   ]
+}
+
+/** Of tools, of messages and of their parts. */
+function marksIn({ messages, tools }: JsonObject): number {
+  const objects = [messages, tools].flatMap((list) =>
+    Array.isArray(list) ? list.filter((item) => isObject(item)) : [],
+  )
+  const parts = objects.flatMap(({ content }) =>
+    Array.isArray(content) ? content.filter((part) => isObject(part)) : [],
+  )
+  return [...objects, ...parts].filter(({ cache_control: mark }) => present(mark)).length
 }
 
 /** Without what is not there, and without lists and objects of nothing. */

@@ -574,3 +574,43 @@ describe("the other fields", () => {
     expect(encoded({}, { request: request({ body: { service_tier: "flex" } }) })["service_tier"]).toBe("flex")
   })
 })
+
+const marksOf = (value: unknown): number => JSON.stringify(value).split('"cache_control"').length - 1
+
+describe("of more than four cache marks, which the backend refuses,", () => {
+  const cache = { ttl: undefined }
+  const mark = { type: "ephemeral" }
+  const marked = (text: string): Turn => ({ role: "user", parts: [{ type: "text", text, cache }] })
+  const results: Turn = {
+    role: "user",
+    parts: ["a", "b", "c"].map((id) => ({ type: "tool-result", callId: id, parts: [], isError: false, cache })),
+  }
+  const turns = [
+    says("Hi"),
+    answers(calls("a"), calls("b"), calls("c")),
+    results,
+    answers({ type: "text", text: "So" }),
+  ]
+  const rules = { instructions: [{ type: "text", text: "Rules", cache }] } as const
+
+  test("the last ones stay: they hold what the earlier ones would", () => {
+    const body = encoded({ ...rules, turns: [...turns, marked("On")], tools: [{ ...weather, cache }] })
+    expect(marksOf(body)).toBe(4)
+    expect(marksOf(body["tools"])).toBe(0)
+    expect(marksOf(body["system"])).toBe(0)
+    expect((body["messages"] as JsonObject[]).at(-1)?.["content"]).toEqual([{ ...block("On"), cache_control: mark }])
+  })
+
+  test("and of four each", () => {
+    expect(marksOf(encoded({ ...rules, turns }))).toBe(4)
+  })
+
+  test("the client is told", () => {
+    const content = [1, 2, 3].map(() => ({ ...block("On"), cache_control: mark }))
+    const chat = (...more: JsonObject[]) => ({ messages: [{ role: "user", content }, ...more] })
+    const other = { role: "tool", tool_call_id: "a", content: "x", cache_control: mark }
+    expect(leftOut(chat(other), "claude-sonnet-5")).toEqual([])
+    expect(leftOut(chat(other, other), "claude-sonnet-5")).toEqual(["cache_control"])
+    expect(leftOut({ ...chat(other), tools: [{ cache_control: mark }] }, "claude-sonnet-5")).toEqual(["cache_control"])
+  })
+})
