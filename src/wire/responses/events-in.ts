@@ -12,6 +12,7 @@ import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "..
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
 import { boundedSearches, plausibleTokens } from "../tokens.ts"
 import { backendSide, firstPart, type Side } from "./items-in.ts"
+import { Places } from "./fields.ts"
 import { nameOf } from "./tools.ts"
 
 /** What a model writes, and what a vendor pads events with. */
@@ -29,7 +30,8 @@ class ResponseStream implements BackendStream {
   readonly openPlaces = OPEN
   readonly #view: ClientView
   readonly #decoder: EventDecoder | undefined
-  /** Places of searches in the output; one that is not over may turn out to be none. */
+  readonly #places = new Places()
+  /** Searches in the output; one that is not over may turn out to be none. */
   readonly #searches = new Set<string>()
   /** Searches in the whole output, which some backends leave out. */
   #wholeSearches = 0
@@ -87,7 +89,9 @@ class ResponseStream implements BackendStream {
   #noteSearch(type: string, body: JsonObject, response: JsonObject | undefined): void {
     if (Array.isArray(response?.output)) this.#wholeSearches = response.output.filter(isSearchItem).length
     if (type !== "response.output_item.added" && type !== "response.output_item.done") return
-    const place = itemKey(body)
+    if (type === "response.output_item.added") this.#places.begin(body)
+    else this.#places.end(body)
+    const place = this.#places.key(body)
     if (!isSearchItem(body.item)) this.#searches.delete(place)
     else if (boundedSearches(this.#searches.size + 1) > this.#searches.size) this.#searches.add(place)
   }
@@ -114,6 +118,7 @@ class EventDecoder {
   readonly #side: Side
   readonly #ids: CallIds
   #answerId = ""
+  readonly #places = new Places()
   readonly #pieces = new Map<string, Piece>()
   /** The piece that began last, until it ends. */
   #open: Piece | undefined
@@ -154,18 +159,22 @@ class EventDecoder {
       case "response.reasoning_text.delta":
         return this.#think(type.slice(0, -".delta".length), body)
       case "response.output_item.added":
+        this.#places.begin(body)
         if (isObject(item)) this.#beginCall(body, item, false)
         return
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":
-        return this.#more(this.#pieces.get(itemKey(body)), body["delta"])
+        return this.#more(this.#pieces.get(this.#places.key(body)), body["delta"])
       case "response.function_call_arguments.done":
         // Of a call without arguments the item says whether it is whole.
-        return filled(body["arguments"]) ? this.#rest(this.#pieces.get(itemKey(body)), body["arguments"]) : undefined
+        return filled(body["arguments"])
+          ? this.#rest(this.#pieces.get(this.#places.key(body)), body["arguments"])
+          : undefined
       case "response.custom_tool_call_input.done":
-        return this.#rest(this.#pieces.get(itemKey(body)), body["input"])
+        return this.#rest(this.#pieces.get(this.#places.key(body)), body["input"])
       case "response.output_item.done":
         if (isObject(item)) this.#endItem(body, item)
+        this.#places.end(body)
         return
       case "response.completed":
       case "response.incomplete":
@@ -179,7 +188,7 @@ class EventDecoder {
 
   /** A message's piece; it begins where it is first spoken of. */
   #contentPiece(kind: "text" | "refusal", body: JsonObject): Piece {
-    return this.#piece(`${itemKey(body)}/${withSequence(body["content_index"])}/${kind}`, kind)
+    return this.#piece(`${this.#places.partKey(body, body["content_index"])}/${kind}`, kind)
   }
 
   #piece(key: string, kind: Piece["kind"], index = 0): Piece {
@@ -220,11 +229,11 @@ class EventDecoder {
 
   /** A summary in several parts is one text; thinking told both as summary and as it was is told once. */
   #think(kind: string, body: JsonObject): void {
-    const key = itemKey(body)
+    const key = this.#places.key(body)
     if ((this.#reasoningIn.get(key) ?? kind) !== kind) return
     this.#reasoningIn.set(key, kind)
     const piece = this.#piece(key, "thinking")
-    const partKey = `${key}/${withSequence(body["summary_index"] ?? body["content_index"])}`
+    const partKey = this.#places.partKey(body, body["summary_index"] ?? body["content_index"])
     if (piece.length > 0 && !this.#reasoningIn.has(partKey)) this.#more(piece, "\n\n")
     this.#reasoningIn.set(partKey, kind)
     this.#more(piece, body["delta"])
@@ -234,7 +243,7 @@ class EventDecoder {
   #beginCall(body: JsonObject, item: JsonObject, isWhole: boolean): Piece | undefined {
     const custom = item["type"] === "custom_tool_call"
     if (!custom && item["type"] !== "function_call") return undefined
-    const key = itemKey(body)
+    const key = this.#places.key(body)
     const known = this.#pieces.get(key)
     const name = nameOf(item)
     const given = readText(item["call_id"])
@@ -266,7 +275,7 @@ class EventDecoder {
   }
 
   #endReasoning(body: JsonObject, item: JsonObject): void {
-    const piece = this.#piece(itemKey(body), "thinking")
+    const piece = this.#piece(this.#places.key(body), "thinking")
     const whole = firstPart(item, this.#side)
     if (whole?.type === "thinking" && piece.length === 0) this.#more(piece, whole.text)
     const { encrypted_content: sealed } = item
@@ -288,9 +297,3 @@ class EventDecoder {
     this.#tell({ type: "end" })
   }
 }
-
-/** By its place, or where that is not said (llama.cpp) by its id, which of a call may be that of the call. */
-const itemKey = ({ output_index: index, item_id, item }: JsonObject): string =>
-  withSequence(index, readText(item_id ?? (isObject(item) ? (item["id"] ?? item["call_id"]) : "")))
-
-const withSequence = (index: Json | undefined, other = "0"): string => (typeof index === "number" ? `${index}` : other)

@@ -12,7 +12,7 @@ import {
   type Prompt,
   type Usage,
 } from "../../language/prompt.ts"
-import { filled, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
+import { filled, isObject, type Json, type JsonObject, present, readText } from "../../language/json.ts"
 import { classifyErrorObject } from "../backend-error.ts"
 import type { AnswerView, ClientView, Gatherer, Reply } from "../format.ts"
 import { boundedSearches, plausibleTokens, reasoningIn, tokensFromInclusive } from "../tokens.ts"
@@ -124,15 +124,18 @@ function grouped(parts: readonly AssistantPart[]): Group[] {
 export const gatherer = (): Gatherer => new ResponseGatherer()
 
 class ResponseGatherer implements Gatherer {
-  readonly #items = new Map<number, Json>()
+  /** By their places, and their ids where several have one. */
+  readonly #items = new Map<string, readonly [place: number, item: Json]>()
   #response: JsonObject = {}
 
   take(event: SseEvent, body: JsonObject | undefined): void {
     if (body === undefined) return
     const { item, output_index: index, response } = body
     const type = eventType(event, body)
-    if (type === "response.output_item.done" && isObject(item))
-      this.#items.set(typeof index === "number" ? index : this.#items.size, item)
+    if (type === "response.output_item.done" && isObject(item)) {
+      const place = typeof index === "number" ? index : this.#items.size
+      this.#items.set(`${place}/${readText(item.id)}`, [place, item])
+    }
     if ((type === "response.completed" || type === "response.incomplete") && isObject(response))
       this.#response = response
   }
@@ -140,7 +143,7 @@ class ResponseGatherer implements Gatherer {
   reply(): JsonObject {
     const { output } = this.#response
     if ((Array.isArray(output) && output.length > 0) || this.#items.size === 0) return this.#response
-    const items = [...this.#items].sort(([one], [other]) => one - other)
+    const items = [...this.#items.values()].sort(([one], [other]) => one - other)
     return { ...this.#response, output: items.map(([, item]) => item) }
   }
 }
