@@ -4,7 +4,7 @@
  * first, so that two uses at once come one after the other. What an owner was told stays for a day, because it is counted.
  */
 import { nanoid } from "nanoid"
-import { isLink, linkKinds, TELL_MINUTES, tellOwners, toOwnedKey } from "./account-settings.ts"
+import { isLink, linkKinds, removeStrangers, TELL_MINUTES, tellOwners, toOwnedKey } from "./account-settings.ts"
 import type { DueMail, Language, LinkKind, MailKind, MemberRole, OwnedKey, OwnedKeyRow } from "./account-settings.ts"
 import type { Database, Sql } from "./database.ts"
 import { stands } from "./members.ts"
@@ -264,17 +264,6 @@ export const accountMailStore = (database: Database): AccountMailStore => ({
     return rows.length > 0
   },
 })
-
-/** Revokes the keys of an account that was somebody else's until now, and removes its webhook. */
-async function removeStrangers(database: Database, accountId: string): Promise<readonly OwnedKey[]> {
-  const rows = await database.run(
-    (sql) => sql<OwnedKeyRow[]>`
-      with webhook as (delete from webhooks where account_id = ${accountId})
-      update api_keys set revoked_at = now() where account_id = ${accountId} and revoked_at is null returning id, key_hash`,
-    once,
-  )
-  return rows.map(toOwnedKey)
-}
 
 const minutesFromNow = (sql: Sql, kind: MailKind) => sql`now() + make_interval(mins => ${minutesOf(kind)})`
 

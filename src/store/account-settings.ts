@@ -125,6 +125,17 @@ export interface OwnedKeyRow {
 
 export const toOwnedKey = (row: OwnedKeyRow): OwnedKey => ({ id: row.id, keyHash: row.key_hash })
 
+/** Revokes the keys of an account that was somebody else's until now, and removes its webhook. */
+export async function removeStrangers(database: Database, accountId: string): Promise<readonly OwnedKey[]> {
+  const rows = await database.run(
+    (sql) => sql<OwnedKeyRow[]>`
+      with webhook as (delete from webhooks where account_id = ${accountId})
+      update api_keys set revoked_at = now() where account_id = ${accountId} and revoked_at is null returning id, key_hash`,
+    once,
+  )
+  return rows.map(toOwnedKey)
+}
+
 // The day and the month of a key that run on over a change of its account's time zone (decisions §13.5). They are written with
 // the change, so every process and every start reads the same.
 
