@@ -227,6 +227,9 @@ const UNTRANSLATABLE_TYPES: Readonly<Partial<Record<Endpoint, Readonly<Record<st
   },
 }
 
+/** A key of the cache is left out where it is no text: it is a hint, for which no call is refused. */
+const CACHE_KEY = paths("prompt_cache_key")
+
 /** Converse cannot be asked for one call at most. */
 const ONE_CALL = paths("parallel_tool_calls")
 
@@ -267,6 +270,7 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
       ? [...presentPaths(body, STRICT, isTrue), ...presentPaths(body, DETAIL, isChosen)]
       : []),
     ...(spoken === "messages" ? leftOut(body, backend.model) : []),
+    ...(spoken === "responses" ? presentPaths(body, CACHE_KEY, isNoText) : []),
     ...(spoken === undefined && endpoint === "responses" ? presentPaths(body, ONE_CALL, isFalse) : []),
     ...lost.filter((name) => present(body[name])),
   ]
@@ -291,5 +295,6 @@ function objectsAt(value: Json | undefined, path: readonly string[]): JsonObject
 }
 
 const isTrue: FieldCheck = (value) => value === true
+const isNoText: FieldCheck = (value) => present(value) && typeof value !== "string"
 const isFalse: FieldCheck = (value) => value === false
 const isChosen: FieldCheck = (value) => present(value) && value !== "auto"

@@ -49,8 +49,6 @@ export function decodePrompt(request: ModelRequest): Prompt | Failure {
   if (output instanceof Failure) return output
   const verbosity = readVerbosity(body.verbosity)
   if (verbosity instanceof Failure) return verbosity
-  const cacheKey = readCacheKey(body.prompt_cache_key)
-  if (cacheKey instanceof Failure) return cacheKey
   const reasoning = readReasoning(body, request.maxOutputTokens)
   if (reasoning instanceof Failure) return reasoning
   return {
@@ -60,7 +58,7 @@ export function decodePrompt(request: ModelRequest): Prompt | Failure {
     sampling,
     output,
     verbosity,
-    cacheKey,
+    cacheKey: typeof body.prompt_cache_key === "string" ? body.prompt_cache_key : undefined,
     reasoning,
   }
 }
@@ -118,11 +116,6 @@ function readVerbosity(value: Json | undefined): Verbosity | undefined | Failure
   if (!present(value)) return undefined
   const verbosity = VERBOSITIES.find((known) => known === value)
   return verbosity ?? misshapen(`'verbosity' is ${shown(value)}; it must be one of ${VERBOSITIES.join(", ")}.`)
-}
-
-function readCacheKey(value: Json | undefined): string | undefined | Failure {
-  if (!present(value)) return undefined
-  return typeof value === "string" ? value : misshapen(`'prompt_cache_key' is ${shown(value)}; it must be a string.`)
 }
 
 // The tools of a chat request, and which of them the model may or must call, into the neutral language. The older
