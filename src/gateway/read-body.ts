@@ -6,7 +6,7 @@
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
-import { contentEncodingOf, isPackingKnown, unpack } from "../upstream/body.ts"
+import { contentEncodingOf, unpackerOf } from "../upstream/body.ts"
 
 export interface ReadBodyOptions {
   readonly maxBytes: number
@@ -59,18 +59,19 @@ export function readBody(request: Request, terms: ReadBodyOptions): Promise<Uint
 export function readPackedBody(request: Request, terms: ReadBodyOptions): Promise<Uint8Array<ArrayBuffer> | Failure> {
   const encoding = contentEncodingOf(request.headers)
   if (encoding === undefined) return readBody(request, terms)
-  return isPackingKnown(encoding) ? readUnpacked(request, encoding, terms) : Promise.resolve(unknownEncoding())
+  const unpack = unpackerOf(encoding, { chunkSize: FIRST_BYTES })
+  return unpack === undefined
+    ? Promise.resolve(unknownEncoding())
+    : readBody(request, terms).then((packed) =>
+        packed instanceof Failure || packed.length === 0 ? packed : readUnpacked(packed, unpack([packed]), terms),
+      )
 }
 
 async function readUnpacked(
-  request: Request,
-  encoding: string,
+  packed: Uint8Array,
+  body: ReadableStream<Uint8Array>,
   terms: ReadBodyOptions,
 ): Promise<Uint8Array<ArrayBuffer> | Failure> {
-  const packed = await readBody(request, terms)
-  if (packed instanceof Failure || packed.length === 0) return packed
-  const body = unpack([packed], encoding, { chunkSize: FIRST_BYTES })
-  if (body === undefined) return unknownEncoding()
   const read = await readChunks(body, undefined, terms, { heldBytes: packed.length, broken: corrupt })
   // Nothing goes on unpacking what is refused.
   await body.cancel().catch(() => {})

@@ -11,6 +11,8 @@ interface UnpackOptions {
   readonly chunkSize?: number
 }
 
+type Unpack = (body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>) => ReadableStream<Uint8Array>
+
 const unpackers: Readonly<Record<string, (options: UnpackOptions) => Transform>> = {
   gzip: createGunzip,
   "x-gzip": createGunzip,
@@ -28,12 +30,12 @@ export function decompressed(response: Response): Response | undefined {
   const encoding = contentEncodingOf(headers)
   // Reading `body` creates a stream, which costs more than text.
   if (encoding === undefined || response.body === null) return response
-  const unpacked = unpack(response.body, encoding)
-  if (unpacked === undefined) return undefined
+  const unpack = unpackerOf(encoding)
+  if (unpack === undefined) return undefined
   const plain = new Headers(headers)
   plain.delete("content-encoding")
   plain.delete("content-length")
-  return new Response(unpacked, { status: Math.min(status, HIGHEST_STATUS), headers: plain })
+  return new Response(unpack(response.body), { status: Math.min(status, HIGHEST_STATUS), headers: plain })
 }
 
 /** In lower case. Undefined for a body that is as it is. */
@@ -42,18 +44,17 @@ export function contentEncodingOf(headers: Headers): string | undefined {
   return encoding === "" || encoding === "identity" ? undefined : encoding
 }
 
-export const isPackingKnown = (encoding: string): boolean => Object.hasOwn(unpackers, encoding)
-
-/** Undefined for an unknown encoding. A body that breaks off or is corrupt breaks the stream. */
-export function unpack(
-  body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
-  encoding: string,
-  options: UnpackOptions = {},
-): ReadableStream<Uint8Array> | undefined {
-  const unpacker = isPackingKnown(encoding) ? unpackers[encoding]?.(options) : undefined
-  if (unpacker === undefined) return undefined
-  pipeline(Readable.from(body), unpacker, () => {})
-  return streamOf(unpacker)
+/** Undefined for an unknown encoding. A body that breaks off or is corrupt breaks the stream that comes of it. */
+export function unpackerOf(encoding: string, options: UnpackOptions = {}): Unpack | undefined {
+  const make = Object.hasOwn(unpackers, encoding) ? unpackers[encoding] : undefined
+  return (
+    make &&
+    ((body) => {
+      const unpacker = make(options)
+      pipeline(Readable.from(body), unpacker, () => {})
+      return streamOf(unpacker)
+    })
+  )
 }
 
 /** Backends also send higher ones, with which no response can be made. */
