@@ -5,6 +5,8 @@
  * Read from the client's own body, whatever format a backend speaks. The opening is what was said before the first answer, for
  * that is the same in every turn. Its texts alone count: between two turns clients write a text as a string or as parts, and
  * move their cache marks. Work is bounded, whatever was sent: the ends of a few texts.
+ *
+ * And what a translated conversation needs before any backend takes it (`withResults`).
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
 import type { ToolResultPart, Turn } from "../language/prompt.ts"

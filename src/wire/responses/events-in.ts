@@ -4,7 +4,7 @@
  * that the gateway adds has to continue both. For a client of another format deltas are taken as they come; what a `done` or
  * the finished item says beyond them is taken then, because compatible backends send some texts only whole.
  */
-import { failureOf, finishOf, hasContent, isSearchItem, readableUsage, replyUsage, usageTokens } from "./reply.ts"
+import { failureOf, finishOf, hasContent, isSearchItem, Places, wholeUsage, replyUsage, usageTokens } from "./reply.ts"
 import type { Tokens } from "../../../actors/money/price.ts"
 import { CallIds, type ModelEvent, type Prompt } from "../../language/prompt.ts"
 import { filled, isObject, type Json, type JsonObject, readText } from "../../language/json.ts"
@@ -12,7 +12,6 @@ import type { BackendStream, ClientView, EventMeaning, StreamPosition } from "..
 import { eventType, withEventName, type SseEvent } from "../sse.ts"
 import { boundedSearches, plausibleTokens } from "../tokens.ts"
 import { backendSide, firstPart, type Side } from "./items-in.ts"
-import { Places } from "./fields.ts"
 import { nameOf } from "./tools.ts"
 
 /** What a model writes, and what a vendor pads events with. */
@@ -65,7 +64,7 @@ class ResponseStream implements BackendStream {
     const event = withEventName(came, body)
     const response = responseOf(body)
     if (response === undefined) return event
-    const usage = isObject(response.usage) ? readableUsage(response.usage) : response.usage
+    const usage = isObject(response.usage) ? wholeUsage(response.usage) : response.usage
     if (response.model === model && response.usage === usage) return event
     return { event: event.event, data: JSON.stringify({ ...body, response: { ...response, model, usage } }) }
   }

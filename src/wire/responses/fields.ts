@@ -1,10 +1,10 @@
 /**
  * The fields of a responses request that travel: those of the format's own package (openai), and what Codex adds. Not
  * among them is what the backend keeps, what it would do at another price (`reasoning.mode`, a cache that is warmed without
- * an answer), and compaction. And which item of an answer's output an event of its stream is of.
+ * an answer), and compaction.
  */
 import type { Json, JsonObject } from "../../language/json.ts"
-import { isObject, present, readText } from "../../language/json.ts"
+import { present } from "../../language/json.ts"
 import { fields, type Fields, oneOf } from "../fields.ts"
 
 const CALLER = fields("type caller_id")
@@ -84,37 +84,3 @@ export const RESPONSES_FIELDS = fields(
     prompt_cache_options: fields("mode", { ttl: SHORT_LIFE }),
   },
 )
-
-/** Which item of the output an event of a stream is of. */
-export class Places {
-  readonly #over = new Set<string>()
-  /** How many items were over before the one that has a place now. */
-  readonly #earlier = new Map<string, number>()
-
-  /** Some backends count each kind of item by itself. What begins where another item is over is another item. */
-  begin(event: JsonObject): void {
-    const place = placeOf(event)
-    if (this.#over.delete(place)) this.#earlier.set(place, (this.#earlier.get(place) ?? 0) + 1)
-  }
-
-  end(event: JsonObject): void {
-    this.#over.add(placeOf(event))
-  }
-
-  key(event: JsonObject): string {
-    const place = placeOf(event)
-    const earlier = this.#earlier.get(place)
-    return earlier === undefined ? place : `${place}~${earlier}`
-  }
-
-  /** Of a part of the item. */
-  partKey(event: JsonObject, index: Json | undefined): string {
-    return `${this.key(event)}/${withSequence(index)}`
-  }
-}
-
-/** An item's place, or where that is not said (llama.cpp) its id, which of a call may be that of the call. */
-const placeOf = ({ output_index: index, item_id, item }: JsonObject): string =>
-  withSequence(index, readText(item_id ?? (isObject(item) ? (item["id"] ?? item["call_id"]) : "")))
-
-const withSequence = (index: Json | undefined, other = "0"): string => (typeof index === "number" ? `${index}` : other)

@@ -36,7 +36,7 @@ export const readReply = (body: JsonObject, view: ClientView): Reply | Failure =
   if (present(body.error) || body.status === "failed") return classifyErrorObject({ error: body.error })
   if (!Array.isArray(body.output) || !ended(body)) return new Failure("dependency.upstream_unavailable")
   return {
-    body: { ...body, model: view.model, ...(isObject(body.usage) && { usage: readableUsage(body.usage) }) },
+    body: { ...body, model: view.model, ...(isObject(body.usage) && { usage: wholeUsage(body.usage) }) },
     tokens: plausibleTokens(usageTokens(body.usage), body.output.some(isContentItem)),
     searches: boundedSearches(body.output.filter(isSearchItem).length),
   }
@@ -167,7 +167,7 @@ export const usageTokens = (usage: Json | undefined): Tokens | undefined => {
  * A backend's `usage` with what Codex cannot read its counts without, where compatible backends leave it out: their total, and the
  * count that details are of. Codex takes an answer that it cannot read for a broken stream, and asks, and pays, again.
  */
-export function readableUsage(usage: JsonObject): JsonObject {
+export function wholeUsage(usage: JsonObject): JsonObject {
   const { input_tokens: input, output_tokens: output, total_tokens: total } = usage
   if (usageTokens(usage) === undefined) return usage
   const missing: JsonObject = {}
@@ -241,3 +241,37 @@ const isContentItem = (item: Json | undefined): boolean =>
 
 const hasText = (parts: Json | undefined): boolean =>
   Array.isArray(parts) && parts.some((part) => isObject(part) && (filled(part.text) || filled(part.refusal)))
+
+/** Which item of the output an event of a stream is of. */
+export class Places {
+  readonly #over = new Set<string>()
+  /** How many items were over before the one that has a place now. */
+  readonly #earlier = new Map<string, number>()
+
+  /** Some backends count each kind of item by itself. What begins where another item is over is another item. */
+  begin(event: JsonObject): void {
+    const place = placeOf(event)
+    if (this.#over.delete(place)) this.#earlier.set(place, (this.#earlier.get(place) ?? 0) + 1)
+  }
+
+  end(event: JsonObject): void {
+    this.#over.add(placeOf(event))
+  }
+
+  key(event: JsonObject): string {
+    const place = placeOf(event)
+    const earlier = this.#earlier.get(place)
+    return earlier === undefined ? place : `${place}~${earlier}`
+  }
+
+  /** Of a part of the item. */
+  partKey(event: JsonObject, index: Json | undefined): string {
+    return `${this.key(event)}/${withSequence(index)}`
+  }
+}
+
+/** An item's place, or where that is not said (llama.cpp) its id, which of a call may be that of the call. */
+const placeOf = ({ output_index: index, item_id, item }: JsonObject): string =>
+  withSequence(index, readText(item_id ?? (isObject(item) ? (item["id"] ?? item["call_id"]) : "")))
+
+const withSequence = (index: Json | undefined, other = "0"): string => (typeof index === "number" ? `${index}` : other)
