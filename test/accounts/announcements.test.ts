@@ -473,7 +473,8 @@ test("ten thousand accounts are told a batch at a time, and the mails leave with
   expect(steps).toContain("Index Scan using outbox_mails")
   expect(steps).not.toContain("Sort")
   await world.sql`delete from prices where model = ${dearer} and effective_at > now()`
-  await announce()
+  await store.look()
+  while (await store.takeBackNext(200));
   expect((await world.sql`select count(*)::int as n from outbox where problem = 'withdrawn'`)[0]).toEqual({
     n: ACCOUNTS - 20,
   })
