@@ -104,6 +104,7 @@ async function serving(parts: Parts): Promise<Server> {
   const readiness = { ...readinessOf(parts), draining: () => handingOver || gateway.isDraining }
   const metricsServer = bound("METRICS_PORT", config, () => listenForMetrics({ config, metrics, readiness, ...edge }))
   const chores = await startChores(parts)
+  store.started()
 
   return {
     log,

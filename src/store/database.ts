@@ -66,6 +66,8 @@ export interface DatabaseOptions {
   readonly maxAttemptMs?: number
   /** How long one statement waits for a lock. 0 is as long as it may take. */
   readonly lockWaitMs?: number
+  /** How many times as long as it says a statement may take now. */
+  readonly patience?: () => number
 }
 
 const DEADLINE_MS = 5000
@@ -86,6 +88,7 @@ class Pool implements Database {
   readonly #gate: Gate
   readonly #maxAttemptMs: number
   readonly #lockWaitMs: number
+  readonly #patience: () => number
   readonly #servers: Servers
   readonly #ownsServers: boolean
   readonly #blockers: Blockers | undefined
@@ -100,6 +103,7 @@ class Pool implements Database {
     this.#gate = new Gate({ size: connections, maxWaiting })
     this.#maxAttemptMs = maxAttemptMs
     this.#lockWaitMs = options.lockWaitMs ?? LOCK_WAIT_MS
+    this.#patience = options.patience ?? (() => 1)
     this.#ownsServers = typeof url === "string"
     this.#servers = typeof url === "string" ? new Servers(url) : url
     this.#blockers = onBlocked && new Blockers(this.#servers, onBlocked)
@@ -110,9 +114,10 @@ class Pool implements Database {
     const attemptMs =
       options.attemptMs ?? (retry ? Math.min(REPEATABLE_ATTEMPT_MS, this.#maxAttemptMs) : this.#maxAttemptMs)
     if (attemptMs > this.#maxAttemptMs) throw new RangeError(`An attempt may take at most ${this.#maxAttemptMs} ms`)
-    const deadline = systemClock.running() + deadlineMs
+    const patience = this.#patience()
+    const deadline = systemClock.running() + deadlineMs * patience
     for (let pauseMs = 10; ; pauseMs = Math.min(2 * pauseMs, 250)) {
-      const lost = await this.#attempt(statement, deadline, attemptMs)
+      const lost = await this.#attempt(statement, deadline, attemptMs * patience)
       if (!(lost instanceof Lost)) return lost.value
       const leftMs = deadline - systemClock.running()
       if (!retry || !lost.repeatable || leftMs <= pauseMs)
@@ -197,7 +202,8 @@ class Pool implements Database {
   }
 
   #connect(timeoutMs: number): Promise<Connection> {
-    const limits = { statementTimeoutMs: this.#maxAttemptMs + 1000, lockWaitMs: this.#lockWaitMs }
+    const statementTimeoutMs = this.#maxAttemptMs * this.#patience() + 1000
+    const limits = { statementTimeoutMs, lockWaitMs: this.#lockWaitMs }
     return this.#servers.connect({ timeoutMs, ...limits })
   }
 }

@@ -34,11 +34,19 @@ export interface Store {
   readonly process: RegisteredProcess
   /** Gives back what dead processes leased, and ends their calls. Never throws; it is tried again. */
   closeDeadProcesses(): Promise<void>
+  /** From now on somebody waits for what is asked of it. */
+  started(): void
   close(): Promise<void>
 }
 
 /** One that was given up may still be closing beside the one that is in use. */
 const LEDGER_CONNECTIONS = 2 + APART_AT_ONCE
+
+/**
+ * While a process starts on the embedded database. That has one session: what is given up there still runs, and the next attempt
+ * stands behind it, so that on a slow machine none would be in time.
+ */
+const STARTING_PATIENCE = 6
 
 /** How many tables a line of the log names. */
 const MAX_NAMED = 10
@@ -66,8 +74,10 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
     log.warn("waits for a lock", { blocked_by: pid, user, application, address, state, transaction_s: transactionS })
   // The embedded database has one session, which never waits for itself.
   const blocked = embedded ? {} : { onBlocked }
-  const database = openDatabase({ url: servers, connections: config.DATABASE_CONNECTIONS, ...blocked })
-  const ledgerDatabase = openDatabase({ url: servers, connections: LEDGER_CONNECTIONS, ...blocked })
+  let patience = embedded === undefined && ownSessions ? 1 : STARTING_PATIENCE
+  const shared = { url: servers, patience: () => patience, ...blocked }
+  const database = openDatabase({ connections: config.DATABASE_CONNECTIONS, ...shared })
+  const ledgerDatabase = openDatabase({ connections: LEDGER_CONNECTIONS, ...shared })
   const denied = deniedOf(await database.run(tableRights, { retry: true }))
   if (denied.length > 0)
     log.error("rights missing", { tables: denied.slice(0, MAX_NAMED).join(" "), count: denied.length })
@@ -97,6 +107,9 @@ export async function openStore({ config, log, fatal, ownSessions = true }: Stor
     ledgerDatabase,
     process,
     closeDeadProcesses,
+    started() {
+      patience = 1
+    },
     async close() {
       await process.close().catch((error: unknown) => log.warn("leases not given back", { error: String(error) }))
       await ledgerDatabase.close()

@@ -133,6 +133,24 @@ test("an attempt without an answer is abandoned with its connection, and the nex
   expect(proxy.open).toBe(1)
 })
 
+test("with patience a statement and its attempts may take as many times as long", async () => {
+  let patience = 100
+  await using place = await behindProxy({ connections: 1, patience: () => patience })
+  const { db, proxy } = place
+  proxy.hold("waited-for")
+  const writing = db.run(note("waited-for"), { retry: true, attemptMs: 100, deadlineMs: 200 })
+  while (proxy.held === 0) await Bun.sleep(10)
+  await Bun.sleep(600)
+  expect(proxy.held).toBe(1)
+  proxy.deliver()
+  await writing
+  expect(await notesLike("waited-for")).toHaveLength(1)
+  expect(proxy.mostOpen).toBe(1)
+  patience = 1
+  proxy.hold("given-up")
+  expect(await failure(db.run(note("given-up"), { deadlineMs: 200 }))).toBeInstanceOf(DatabaseUnavailable)
+})
+
 test("a frozen network is unavailable by the deadline, and no later", async () => {
   await using place = await behindProxy({ connections: 1 })
   const { db, proxy } = place
