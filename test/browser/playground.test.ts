@@ -206,6 +206,30 @@ test("an answer that is stopped ends at once, and its cost is told when it is kn
   expect(Number(await page.locator(".exchange-cost data").getAttribute("value"))).toBeGreaterThan(500_000)
 })
 
+test("what is not sent yet is there again after a look at another page, and gone for who signs in next", async () => {
+  await using visit = await world.visit({ person: await world.gateway.person(100_000) })
+  const { page } = visit
+  const field = page.getByRole("textbox", { name: "Message" })
+  await begin(visit, "menjawab")
+  await field.fill("Not done yet")
+  await page.getByRole("link", { name: "Wallet" }).click()
+  await page.getByRole("link", { name: "Playground" }).click()
+  await page.getByRole("button", { name: "Make a trial key" }).click()
+  expect(await field.inputValue()).toBe("Not done yet")
+  expect(await page.locator(".playground-model").textContent()).toBe("Menjawab")
+
+  await page.getByRole("button", { name: /^Account: / }).click()
+  await page.getByRole("button", { name: "Sign out" }).click()
+  const account = await world.gateway.dashboard(await world.gateway.person(), "/account")
+  const { email } = (await account.json()) as { email: string }
+  await page.getByLabel("E-mail address").fill(email)
+  await page.getByLabel("Password").fill("correct horse battery")
+  await page.getByRole("button", { name: "Sign in" }).click()
+  await page.getByRole("link", { name: "Ruang coba" }).click()
+  await page.getByRole("button", { name: "Buat kunci percobaan" }).click()
+  expect(await page.getByRole("textbox", { name: "Pesan" }).inputValue()).toBe("")
+})
+
 test("Enter sends, and Shift and Enter begin a new line", async () => {
   await using visit = await world.visit({ person })
   const { page } = visit

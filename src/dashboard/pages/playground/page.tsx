@@ -1,7 +1,7 @@
 /** A conversation with a model through the gateway's public API, with the cost of each answer: text, and images. */
-import { useQuery } from "@tanstack/react-query"
+import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { Boxes, Code, History, MessageSquare, Settings2 } from "lucide-react"
-import { useState } from "react"
+import { useEffect, useState } from "react"
 import { useSearchParams } from "wouter"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
@@ -36,6 +36,15 @@ export default function PlaygroundPage() {
   )
 }
 
+/** What is not sent yet. In this tab's memory alone, until somebody signs out, so that a look at another page loses no words. */
+interface Draft {
+  readonly written: WrittenSettings
+  readonly message: string
+  readonly images: readonly string[]
+}
+const DRAFT = ["playground-draft"]
+const DRAFT_KEPT_MS = 30 * 60_000
+
 interface ChatProps {
   readonly models: readonly [CatalogueModel, ...CatalogueModel[]]
   /** The model that the address asks for. */
@@ -45,9 +54,19 @@ interface ChatProps {
 /** The conversation with its settings, its key, and the field for the next message. */
 function Chat({ models, asked }: ChatProps) {
   const text = usePlaygroundText()
-  const [written, setWritten] = useState<WrittenSettings>({ ...unwritten, model: asked })
-  const [message, setMessage] = useState("")
-  const [images, setImages] = useState<readonly string[]>([])
+  const client = useQueryClient()
+  const [draft] = useState(() => client.getQueryData<Draft>(DRAFT))
+  const [written, setWritten] = useState<WrittenSettings>({
+    ...unwritten,
+    ...draft?.written,
+    ...(asked !== undefined && { model: asked }),
+  })
+  const [message, setMessage] = useState(draft?.message ?? "")
+  const [images, setImages] = useState(draft?.images ?? [])
+  useEffect(() => {
+    client.setQueryDefaults(DRAFT, { gcTime: DRAFT_KEPT_MS })
+    client.setQueryData<Draft>(DRAFT, { written, message, images })
+  }, [client, written, message, images])
   const [shown, setShown] = useState<"history" | "code">()
   // The settings are open where there is room beside the conversation, and closed on a phone.
   const [roomy] = useState(() => matchMedia("(width >= 64rem)").matches)
