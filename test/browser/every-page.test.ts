@@ -1,4 +1,4 @@
-/** What holds on each page of the dashboard: it fits the narrowest screen, and nothing moves while it loads on a slow machine. */
+/** What holds on each page of the dashboard: it fits the narrowest screen and a phone with large text, and nothing moves while it loads on a slow machine. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
 import type { Visit } from "./harness.ts"
@@ -113,7 +113,7 @@ async function shifts(visit: Visit, path: string): Promise<readonly Shift[]> {
       }
     }).observe({ type: "layout-shift", buffered: true })
   })
-  await visit.open(path.replaceAll(/:([a-z-]+)/g, (_, name: keyof typeof ids) => ids[name]))
+  await visit.open(filled(path))
   // What a page does right after it has come: a chart is drawn, a live connection opens.
   await page.waitForTimeout(700)
   await slow.detach()
@@ -127,9 +127,24 @@ const cases = [
   ...operators.map((path) => ({ path, who: "operator" as const })),
 ]
 
+const isOf = (who: (typeof cases)[number]["who"]) =>
+  ({ visitor: undefined, customer: person, newcomer, operator: world.operator })[who]
+const filled = (path: string) => path.replaceAll(/:([a-z-]+)/g, (_, name: keyof typeof ids) => ids[name])
+
+test.each(cases)("$path of a $who fits a phone whose text is twice as large", async ({ path, who }) => {
+  const is = isOf(who)
+  await using visit = await world.visit({ size: "phone", language: "id", ...(is && { person: is }) })
+  await visit.open(filled(path))
+  await visit.page.waitForTimeout(700)
+  await visit.page.evaluate(() => {
+    document.documentElement.style.fontSize = "200%"
+  })
+  await visit.expectNoSidewaysScroll()
+})
+
 for (const size of ["narrow", "desktop"] as const) {
   test.each(cases)(`$path of a $who fits a ${size} screen and does not move while it loads`, async ({ path, who }) => {
-    const is = { visitor: undefined, customer: person, newcomer, operator: world.operator }[who]
+    const is = isOf(who)
     await using visit = await world.visit({ size, language: "id", ...(is && { person: is }) })
     const moved = await shifts(visit, path)
     await visit.expectNoSidewaysScroll()
