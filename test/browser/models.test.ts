@@ -89,6 +89,24 @@ test.each([
   expect(await field.getAttribute("aria-invalid")).toBe("true")
 })
 
+test("a model's details have an address, and the back button closes them", async () => {
+  await using visit = await world.visit()
+  const { page } = visit
+  const drawer = page.getByRole("dialog", { name: "Kapal Besar" })
+  await visit.open("/models")
+  await page.getByRole("button", { name: /Kapal Besar/ }).click()
+  await drawer.waitFor()
+  const address = page.url()
+  await page.goBack()
+  await drawer.waitFor({ state: "detached" })
+  expect(page.url()).toEndWith("/models")
+  await page.goto(address)
+  await drawer.waitFor()
+  await page.keyboard.press("Escape")
+  await drawer.waitFor({ state: "detached" })
+  expect(page.url()).toEndWith("/models")
+})
+
 test("the calculator reckons as calls are charged", async () => {
   await using visit = await world.visit()
   await visit.open("/models")

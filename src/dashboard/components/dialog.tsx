@@ -6,7 +6,17 @@
  */
 import { type QueryKey, useQueryClient } from "@tanstack/react-query"
 import { X } from "lucide-react"
-import { type FormEvent, type MouseEvent, type ReactNode, useEffect, useId, useLayoutEffect, useRef } from "react"
+import {
+  type FormEvent,
+  type MouseEvent,
+  type ReactNode,
+  useCallback,
+  useEffect,
+  useId,
+  useLayoutEffect,
+  useRef,
+} from "react"
+import { useSearchParams } from "wouter"
 import { briefly, useChange } from "../api/queries.ts"
 import { Button, IconButton } from "./button.tsx"
 import { useToasts } from "./feedback.tsx"
@@ -245,3 +255,32 @@ export function ConfirmDialog({ title, children, act, done, run, stale, onClose 
     </FormDialog>
   )
 }
+
+interface Opened {
+  readonly id: string | undefined
+  readonly open: (id: string) => void
+  readonly close: () => void
+}
+
+/** What a page shows in its drawer, in the address: an entry in the browser's history, so that the back button closes it. */
+export function useOpened(name: string): Opened {
+  const [query, setQuery] = useSearchParams()
+  const open = useCallback(
+    (id: string) => setQuery((now) => including(now, name, id), { state: { opened: true } }),
+    [name, setQuery],
+  )
+  const close = useCallback(() => {
+    if (wasOpenedHere(history.state)) history.back()
+    else setQuery((now) => including(now, name, undefined), { replace: true })
+  }, [name, setQuery])
+  return { id: query.get(name) ?? undefined, open, close }
+}
+
+function including(query: URLSearchParams, name: string, id: string | undefined): URLSearchParams {
+  const written = new URLSearchParams(query)
+  if (id === undefined) written.delete(name)
+  else written.set(name, id)
+  return written
+}
+
+const wasOpenedHere = (state: unknown): boolean => typeof state === "object" && state !== null && "opened" in state

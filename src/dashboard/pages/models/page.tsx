@@ -5,6 +5,7 @@ import { useMemo, useState } from "react"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
+import { useOpened } from "../../components/dialog.tsx"
 import { EmptyState } from "../../components/feedback.tsx"
 import { SelectField, TextField } from "../../components/form.tsx"
 import { Card, Page } from "../../components/layout.tsx"
@@ -18,8 +19,8 @@ export default function ModelsPage() {
   const format = useFormat()
   const models = useQuery(modelsQuery)
   const [filter, setFilter] = useState(noFilter)
-  const [openedId, setOpened] = useState<string>()
-  const opened = models.data?.find(({ model }) => model === openedId)
+  const { id, open, close } = useOpened("model")
+  const opened = models.data?.find(({ model }) => model === id)
   const shown = useMemo(() => models.data && chosen(models.data, filter), [models.data, filter])
   return (
     <Page title={text.title} intro={text.intro}>
@@ -32,7 +33,7 @@ export default function ModelsPage() {
           rowKey={({ model }) => model}
           error={models.error}
           retry={models.refetch}
-          onOpen={({ model }) => setOpened(model)}
+          onOpen={({ model }) => open(model)}
           empty={
             <EmptyState
               icon={<SearchX />}
@@ -49,7 +50,7 @@ export default function ModelsPage() {
           {text.shown(format.number(shown.length), format.number(models.data?.length ?? 0))}
         </p>
       )}
-      {opened !== undefined && <ModelDrawer model={opened} onClose={() => setOpened(undefined)} />}
+      {opened !== undefined && <ModelDrawer model={opened} onClose={close} />}
     </Page>
   )
 }

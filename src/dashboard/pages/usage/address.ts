@@ -4,6 +4,7 @@
  */
 import { useCallback, useMemo } from "react"
 import { useSearchParams } from "wouter"
+import { useOpened } from "../../components/dialog.tsx"
 import { type CallFormat, callFormats } from "../../components/values.tsx"
 import { type CallStatus, callStatuses } from "../../components/values.tsx"
 import { dayCount, type Days, daysIn, isCounted, USUAL_DAYS } from "../../i18n/figures.ts"
@@ -118,16 +119,6 @@ export function useView(): AddressedView {
     (days: Days) => setQuery((now) => writeView(now, { days, step: undefined }, today)),
     [setQuery, today],
   )
-  // A receipt is an entry in the browser's history, so that the back button closes it.
-  const open = useCallback(
-    (request: string) => setQuery((now) => writeView(now, { request }, today), { state: { opened: true } }),
-    [setQuery, today],
-  )
-  const close = useCallback(() => {
-    if (wasOpenedHere(history.state)) history.back()
-    else change({ request: undefined })
-  }, [change])
+  const { open, close } = useOpened("request")
   return { view, today, change, zoom, open, close }
 }
-
-const wasOpenedHere = (state: unknown): boolean => typeof state === "object" && state !== null && "opened" in state
