@@ -39,7 +39,7 @@ const backend = { retryable: true, stream: "upstream_unavailable", messagesType:
 const failureTable = {
   "request.invalid": {
     condition:
-      "The body cannot be read as JSON, is empty, nests deeper than 64 levels or has more than 200,000 values (an object's largest name that is a number below 1,000 counts as an eighth of that number); `model` is missing or no string; the model is not served on this endpoint; `input` of responses is empty; an image for a model without vision. On the dashboard's endpoints: a value that is not allowed.",
+      "The body cannot be read as JSON, is empty, nests deeper than 64 levels or has more than 200,000 values (an object's largest name that is a number below 1,000 counts as an eighth of that number); `model` is missing or no string; the model is not served on this endpoint; `input` of responses is empty; an image for a model without vision, also as a file. On the dashboard's endpoints: a value that is not allowed.",
     status: 400,
     ...requestFault,
     message: "The request is not valid.",

@@ -2,7 +2,7 @@
  * What admission needs to know of a request, whatever format it came in. Of the body what is known stays as it was parsed:
  * a backend of the same format gets it back, written anew, with only what the gateway owns changed.
  */
-import { type Json, type JsonObject, present } from "./json.ts"
+import { isObject, type Json, type JsonObject, present } from "./json.ts"
 
 /** The wire formats that are told in the neutral language: a client of one may be served by a backend of another. */
 export const TRANSLATED = ["chat", "messages", "responses"] as const
@@ -17,6 +17,21 @@ export type Endpoint = (typeof ENDPOINTS)[number]
 
 /** What a request makes use of and a model may not have. */
 export type Feature = "vision" | "tools" | "structured_outputs" | "web_search"
+
+const IMAGES: readonly unknown[] = ["image", "image_url", "input_image", "computer_screenshot"]
+
+/** Whether a part or a block is an image, in any of the formats. */
+export const isImage = ({ type }: JsonObject): boolean => IMAGES.includes(type)
+
+/** An SVG that is sent as a file is read as text. */
+const IMAGE_FILE = /^(?:data:)?image\/(?!svg)/i
+
+/** The same, or a file that its sender calls an image: a model without vision is to see neither. */
+export function holdsImage(part: JsonObject): boolean {
+  const { source, file, file_data: data } = part
+  const called = isObject(source) ? source["media_type"] : isObject(file) ? file["file_data"] : data
+  return isImage(part) || (typeof called === "string" && IMAGE_FILE.test(called))
+}
 
 export interface ModelRequest {
   readonly endpoint: Endpoint

@@ -7,7 +7,7 @@
  */
 import { randomBytes } from "node:crypto"
 import { type Json, type JsonObject, isObject } from "../language/json.ts"
-import type { SentDocument, SentMedia } from "../language/request.ts"
+import { isImage, type SentDocument, type SentMedia } from "../language/request.ts"
 import { RememberedTexts, textTokens } from "./tokens.ts"
 
 interface Prompt {
@@ -66,7 +66,6 @@ const READ_AS_JSON = new Set([
   "results",
   "arguments",
 ])
-const IMAGES: readonly unknown[] = ["image", "image_url", "input_image", "computer_screenshot"]
 const FILES: readonly unknown[] = ["document", "file", "input_file"]
 
 export interface InputEstimate {
@@ -121,7 +120,7 @@ function contentTokens(value: Json | undefined, walk: Walk): number {
 
 function partTokens(part: JsonObject, walk: Walk): number {
   const { type } = part
-  if (IMAGES.includes(type)) {
+  if (isImage(part)) {
     const source = mediaSource(part)
     const likely = imageTokens(source, imageDetail(part))
     walk.images++

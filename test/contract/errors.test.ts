@@ -86,6 +86,27 @@ describe(covers("error.request.invalid", "errors.body", "4.6", "4.7"), () => {
     ]
     for (const call of calls) await expectFailure(await call, 400, "request.invalid")
   })
+  test("nor is one that is sent as a file, while a file of another kind is served", async () => {
+    const data = Buffer.from("Hello").toString("base64")
+    const sent = {
+      chat: (type: string) => ({ type: "file", file: { filename: "a", file_data: `data:${type};base64,${data}` } }),
+      messages: (type: string) => ({ type: "document", source: { type: "base64", media_type: type, data } }),
+      responses: (type: string) => ({ type: "input_file", filename: "a", file_data: `data:${type};base64,${data}` }),
+    }
+    const ask = { chat, messages, responses }
+    for (const format of ["chat", "messages", "responses"] as const) {
+      const blind = await gateway.model({ format })
+      const seeing = await gateway.model({ format, supports_vision: true })
+      const as = (model: string, type: string) => {
+        const said = [{ role: "user", content: [sent[format](type)] }]
+        return ask[format](model, format === "responses" ? { input: said } : { messages: said })
+      }
+      for (const type of ["image/png", "IMAGE/JPEG"]) await expectFailure(await as(blind, type), 400, "request.invalid")
+      expect((await as(blind, "text/plain")).status).toBe(200)
+      expect((await as(blind, "image/svg+xml")).status).toBe(200)
+      expect((await as(seeing, "image/png")).status).toBe(200)
+    }
+  })
 })
 
 describe(covers("error.request.invalid_request", "12.14"), () => {

@@ -51,7 +51,7 @@ then \`[DONE]\`. Responses: \`response.failed\`, and the same object under 200 w
 have been sent. Messages: \`event: error\`. A client that looks at the status alone takes a failed stream for an empty
 answer.
 
-The short \`code\` of chat completions and responses (\`upstream_timeout\` is a backend that did not begin in time):
+The short \`code\` of chat completions and responses (\`upstream_timeout\` is a backend that did not begin in time, fell silent, or did not come to an end in time):
 
 ${list((code) => failureRow(code).stream)}
 

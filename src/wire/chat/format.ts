@@ -32,6 +32,7 @@ import {
   type Forwarded,
   forwardedBody,
   type Forwarding,
+  holdsImage,
   type ModelRequest,
   own,
 } from "../../language/request.ts"
@@ -122,7 +123,6 @@ const MESSAGE: MessageShape = {
   silent: ["assistant", "tool", "function"],
 }
 const MEDIA_NOT_SERVED: readonly (Json | undefined)[] = ["input_audio", "audio_url", "input_video", "video_url"]
-const IMAGES: readonly (Json | undefined)[] = ["image_url", "input_image", "image"]
 const MAX_CHOICES = 128
 
 export function decodeRequest(
@@ -152,7 +152,7 @@ export function decodeRequest(
   if (features instanceof Failure) return features
   const refusal = refuseNotServed(body, parts)
   if (refusal) return refusal
-  if (parts.some(isImage)) features.add("vision")
+  if (parts.some(holdsImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   if (present(body["web_search_options"])) features.add("web_search")
   const known = filterFields(body, CHAT_FIELDS, allowance)
@@ -238,7 +238,6 @@ const namesAudio = (message: Json): boolean => isObject(message) && present(mess
 /** In a part of this format it stands inside of `file`, in one of the responses format or of assistants elsewhere. */
 const namesFile = (part: JsonObject): boolean =>
   [part, ...Object.values(part)].some((place) => isObject(place) && present(place["file_id"]))
-const isImage = (part: JsonObject): boolean => IMAGES.includes(part["type"])
 
 const saysText = (modalities: Json | undefined): boolean =>
   !present(modalities) || (Array.isArray(modalities) && modalities.every((modality) => modality === "text"))

@@ -23,6 +23,7 @@ import {
   type Forwarded,
   forwardedBody,
   type Forwarding,
+  holdsImage,
   type ModelRequest,
   own,
   type WebSearchOptions,
@@ -201,7 +202,7 @@ function checkPrompt(body: JsonObject): Prompt | Failure {
   const format = readFormat(body)
   if (format instanceof Failure) return format
   const features = new Set<Feature>(tools.features)
-  if (blocks.some((block) => block["type"] === "image")) features.add("vision")
+  if (blocks.some(holdsImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   return { webSearch, features, refusal: refuseNotServed(body, blocks) ?? tools.refusal }
 }

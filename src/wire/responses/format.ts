@@ -30,6 +30,7 @@ import {
   type Forwarded,
   forwardedBody,
   type Forwarding,
+  holdsImage,
   type ModelRequest,
   own,
 } from "../../language/request.ts"
@@ -47,7 +48,6 @@ import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { checkTools, decodeTools } from "./tools.ts"
 
 const STATE = ["previous_response_id", "conversation", "prompt", "container"]
-const IMAGES: readonly unknown[] = ["input_image", "computer_screenshot"]
 
 export function decodeRequest(
   body: JsonObject,
@@ -77,7 +77,7 @@ export function decodeRequest(
   if (refusal) return refusal
 
   const features = new Set<Feature>(tools.features)
-  if (input.parts.some((part) => IMAGES.includes(part["type"]))) features.add("vision")
+  if (input.parts.some(holdsImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   const known = filterFields(body, RESPONSES_FIELDS, allowance)
   if (isEmpty(known.body["input"])) return empty("'input' has no item that is served.")
