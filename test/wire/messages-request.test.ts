@@ -85,6 +85,16 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
     }),
     FEATURE,
   ],
+  ["a tool's result of no call", show({ type: "tool_result", content: "42" }), SHAPE],
+  ["a tool's result that is a number", show({ type: "tool_result", tool_use_id: "t", content: 42 }), SHAPE],
+  [
+    "a tool's result that is one block",
+    show({ type: "tool_result", tool_use_id: "t", content: { type: "text", text: "42" } }),
+    SHAPE,
+  ],
+  ["a tool's result that lists texts", show({ type: "tool_result", tool_use_id: "t", content: ["42"] }), SHAPE],
+  ["a call without an id", show({ type: "tool_use", name: "f", input: {} }), SHAPE],
+  ["a call of no tool", show({ type: "tool_use", id: "t", input: {} }), SHAPE],
   ["shape before features", { ...tools({ type: "code_execution_20260521" }), max_tokens: 0 }, SHAPE],
 ]
 

@@ -8,6 +8,7 @@
  */
 import { Failure } from "../../failure/failure.ts"
 import {
+  checkName,
   firstFailure,
   isObject,
   type Json,
@@ -35,9 +36,24 @@ export function readMessages(value: Json | undefined): JsonObject[] | Failure {
     const blocks = readMessage(message, "messages", index, MESSAGE)
     if (blocks instanceof Failure) return blocks
     for (const block of blocks) addWithNested(all, block)
-    return undefined
+    return firstFailure(blocks, (block, place) => checkToolBlock(block, `messages[${index}].content[${place}]`))
   })
   return failure ?? all
+}
+
+/** Calls and results find each other by their ids. A result of another shape would be lost on the way to another format. */
+function checkToolBlock(
+  { type, id, name, tool_use_id: callId, content }: JsonObject,
+  field: string,
+): Failure | undefined {
+  if (type === "tool_use") return checkName(id, `${field}.id`) ?? checkName(name, `${field}.name`)
+  if (type !== "tool_result") return undefined
+  const unnamed = checkName(callId, `${field}.tool_use_id`)
+  if (unnamed || !present(content) || typeof content === "string") return unnamed
+  if (!Array.isArray(content))
+    return misshapen(`'${field}.content' is ${shown(content)}; it must be a string or an array of blocks.`)
+  const blocks = readParts(content, `${field}.content`)
+  return blocks instanceof Failure ? blocks : undefined
 }
 
 /** The results of tools and documents made of blocks carry blocks of their own. */
