@@ -33,7 +33,7 @@ import { estimateInput, type InputEstimate } from "../estimate.ts"
 import { type Allowance, CACHE_MARK, fields, type Fields, filterFields, NO_ALLOWANCE, SIGNED } from "../fields.ts"
 import type { ClientFormat } from "../format.ts"
 import { BETA } from "../shared/betas.ts"
-import { readMessages, readSystem, withWrittenIds } from "./content.ts"
+import { readMessages, readSystem, TOOL_CHANGES, withWrittenIds } from "./content.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, streamFailure } from "./events-out.ts"
 import { decodePrompt } from "./prompt-in.ts"
@@ -51,7 +51,6 @@ const AMOUNT = fields("type value")
 const SCHEMA = fields("type", { schema: "anything" })
 
 const THINKING: readonly Json[] = ["thinking", "redacted_thinking"]
-const TOOL_CHANGES: readonly Json[] = ["tool_addition", "tool_removal"]
 
 const BLOCK: Fields = fields(
   "type text title context id name tool_use_id tool_name toolset_name is_error encrypted_content signature url page_age " +

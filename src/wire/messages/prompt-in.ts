@@ -5,7 +5,7 @@
  * known type leaves out is read as nothing. A block that only the vendor's own backend could make sense of is refused, but for
  * the traces of tools that ran there: the answer that followed them says what they found.
  */
-import { readCache, unseal } from "./content.ts"
+import { readCache, TOOL_CHANGES, unseal } from "./content.ts"
 import { isObject, type Json, type JsonObject, misshapen, present, readText, shown } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type {
@@ -61,7 +61,10 @@ function decodeTurns(value: Json | undefined): Turn[] | Failure {
 }
 
 function decodeTurn({ role, content }: JsonObject): Turn | Failure {
-  if (role === "system") return { role, parts: decodeText(content) }
+  if (role === "system") {
+    const parts = decodeEach(content, systemParts)
+    return parts instanceof Failure ? parts : { role, parts }
+  }
   if (role === "assistant") {
     const parts = decodeAssistant(content)
     return parts instanceof Failure ? parts : { role, parts }
@@ -139,6 +142,12 @@ function decodeEach<T>(content: Json | undefined, decode: (block: JsonObject) =>
 
 const decodeText = (content: Json | undefined): TextPart[] =>
   blocksOf(content).flatMap((block) => (block["type"] === "text" ? textParts(block) : []))
+
+/** Tools that come and go in mid-conversation are all offered at once. */
+function systemParts(block: JsonObject): TextPart[] | Failure {
+  if (block["type"] === "text") return textParts(block)
+  return TOOL_CHANGES.includes(block["type"] ?? null) ? [] : unsupported(block)
+}
 
 const decodeUser = (content: Json | undefined): UserPart[] | Failure =>
   decodeEach<UserPart>(content, (block) => (block["type"] === "tool_result" ? toolResult(block) : shownParts(block)))

@@ -41,7 +41,13 @@ describe("system", () => {
   test("in mid-conversation is a turn of its own, unless it only sets an effort", () => {
     const messages = [
       hi,
-      { role: "system", content: "Be brief." },
+      {
+        role: "system",
+        content: [
+          { type: "text", text: "Be brief." },
+          { type: "tool_removal", tool: { name: "f" } },
+        ],
+      },
       { role: "assistant", content: "a" },
       { role: "system", content: [], output_config: { effort: "low" } },
     ]
@@ -384,6 +390,18 @@ const refused: readonly (readonly [fact: string, body: JsonObject, code: string]
   [
     "an image in the assistant's turn",
     { messages: [hi, { role: "assistant", content: [{ type: "image" }] }] },
+    FEATURE,
+  ],
+  [
+    "an image in a system message",
+    {
+      messages: [hi, { role: "system", content: [{ type: "image", source: { type: "url", url: "https://e.com/i" } }] }],
+    },
+    FEATURE,
+  ],
+  [
+    "a document in a system message",
+    { messages: [hi, { role: "system", content: [{ type: "document", source: { type: "text", data: "d" } }] }] },
     FEATURE,
   ],
   ["a choice that is a text", { tool_choice: "auto" }, SHAPE],
