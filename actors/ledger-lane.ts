@@ -39,7 +39,8 @@ export class Lane {
   #queue: Entry[] = []
   /** How many entries the next batch may have; few while a bad one is looked for. */
   #batchLimit = BATCH_LIMIT
-  #inFlight: { readonly entries: Entry[]; readonly since: number } | undefined
+  #inFlight: { readonly entries: Entry[] } | undefined
+  #beganAt = 0
   #retries = 0
   /** In running time: when the first of the queue is due, and when the next commit may begin. */
   #dueAt = Number.POSITIVE_INFINITY
@@ -65,7 +66,11 @@ export class Lane {
   }
   /** How long the commit under way has been tried; 0 when none is. */
   get lagMs(): number {
-    return this.#inFlight === undefined ? 0 : this.#ports.clock.running() - this.#inFlight.since
+    return this.#inFlight === undefined ? 0 : this.#ports.clock.running() - this.#beganAt
+  }
+  /** When the commit under way was tried first, or the last one; in running time. */
+  get beganAt(): number {
+    return this.#beganAt
   }
 
   /** The entries of the commit under way. */
@@ -122,7 +127,8 @@ export class Lane {
       else left.push(entry)
     }
     this.#requeue(left)
-    this.#inFlight = { entries, since }
+    this.#inFlight = { entries }
+    this.#beganAt = since
     this.retry()
   }
 
@@ -136,10 +142,10 @@ export class Lane {
     const done = this.#inFlight
     if (done === undefined) throw new Error("a commit ended that nobody began")
     this.#inFlight = undefined
-    if (done.entries.length >= MANY) this.#notBefore = done.since + BETWEEN_MANY_MS
+    if (done.entries.length >= MANY) this.#notBefore = this.#beganAt + BETWEEN_MANY_MS
     this.#retries = 0
     this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
-    if (this.#contention.booked(done.entries, done.since, met)) this.#requeue(this.#queue)
+    if (this.#contention.booked(done.entries, this.#beganAt, met)) this.#requeue(this.#queue)
     return done.entries
   }
 

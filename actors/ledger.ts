@@ -60,7 +60,7 @@ export type LedgerCommand =
   /** The main lane has waited long enough. */
   | { readonly type: "due" }
   | { readonly type: "probe" }
-  /** Of an account that is set apart, `lagMs` says for how long it has been. */
+  /** Of an account that is set apart, `lagMs` counts from the commit that did not get its rows. */
   | { readonly type: "view"; readonly accountId: string | undefined; readonly reply: Reply<LedgerView> }
 
 export interface LedgerPorts {
@@ -194,7 +194,7 @@ export class Ledger implements Behaviour<LedgerCommand> {
     const lane = this.#lane(accountId)
     for (const entry of [...entries, ...this.#main.takeQueued(accountId)]) lane.add(entry)
     for (const barrier of barriers) if (isFor(barrier, accountId)) lane.addBarrier(barrier)
-    this.#apart.set(accountId, { lane, since: this.#ports.clock.running() })
+    this.#apart.set(accountId, { lane, since: this.#main.beganAt })
   }
 
   #onApartCommitted(accountId: string, { fenced }: Committed): void {

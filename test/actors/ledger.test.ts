@@ -624,6 +624,17 @@ describe("the ledger", () => {
     expect(durable.slice(2)).toEqual(["settle a@one", "after both"])
   })
 
+  test("counts the time that a commit waited for rows that nobody can name", async () => {
+    const { clock, settle, committed, fails, view } = ledger()
+    settle("first")
+    settle("a@one")
+    await committed()
+    clock.advance(1_500)
+    await fails(new RowsLocked("locked"))
+    clock.advance(700)
+    expect(view("one").lagMs).toBe(2_200)
+  })
+
   test("replaces a settlement that is voided while it is set apart, and reverses one that may have been sent", async () => {
     const { settle, voids, committed, meets, fails, batches } = ledger()
     settle("first")
