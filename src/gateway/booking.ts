@@ -138,14 +138,15 @@ export class Booking {
     this.#report(this.#bill.record, true)
   }
 
-  /** Takes everything back: comes back as `withdrawn` when it is safe to say so. */
+  /** Takes everything back: comes back as `withdrawn` when it is safe to say so. `errorCode` is what the client is told. */
   withdraw(errorCode: FailureCode | undefined): void {
     const { ports } = this.#call
     // What is being charged is taken back when it has been.
     if (!this.#isCharging) this.#admission.release()
     const billed = this.#billedCall()
     if (this.#bill !== undefined) settling.reverseCharge(ports.actors, billed, this.#bill)
-    this.#bill ??= { record: records.unendedRecord(billed, errorCode), tokens: undefined, charged: undefined }
+    this.#bill ??= { record: records.unendedRecord(billed), tokens: undefined, charged: undefined }
+    this.#bill = { ...this.#bill, record: { ...this.#bill.record, errorCode } }
     settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, this.#bill.record)).then(
       () => this.#call.receive({ type: "withdrawn" }),
       (error: unknown) => this.#call.receive({ type: "crashed", error }),

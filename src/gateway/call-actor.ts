@@ -270,19 +270,21 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     defined(this.#booking).settle(end, isDrainedOut)
   }
 
-  /** Nothing is charged, whatever the backend still answers. */
+  /**
+   * Nothing is charged, whatever the backend still answers. A stream ends as it is: its client has had the answer. A whole answer
+   * has not been seen yet, and is not given.
+   */
   #withdraw(last: string | Failure): void {
-    this.#last = last
+    const isUnseen = !this.plan.request.stream && typeof last === "string"
+    this.#last = isUnseen ? new Failure("billing.reconcile_failed") : last
     this.#timeouts?.stop("stopped")
     this.#drain?.cancel()
-    defined(this.#booking).withdraw(last instanceof Failure ? last.code : undefined)
+    defined(this.#booking).withdraw(this.#last instanceof Failure ? this.#last.code : undefined)
   }
 
-  /** A stream ends as it is: its client has had the answer. A whole answer has not been seen yet, and is not given. */
   #onWithdrawn(): void {
     defined(this.#booking).onWithdrawn()
-    const isWhole = !this.plan.request.stream && typeof this.#last === "string"
-    this.#finish(isWhole ? new Failure("billing.reconcile_failed") : this.#last)
+    this.#finish(this.#last)
   }
 
   /** A bug of the gateway. The client gets an error, and nothing is charged. */

@@ -6,7 +6,6 @@ import type { RefusedCall, RefusedCallStore, RefusedCount } from "../store/refus
 import type { Settled, Settlement, UsageRecord } from "../../actors/ledger.ts"
 import { microToJson, plus, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"
-import type { FailureCode } from "../failure/table.ts"
 import type { CostPart } from "./call-costs.ts"
 import type { Marker } from "./candidates.ts"
 import type { FinishedCall } from "./ports.ts"
@@ -154,7 +153,7 @@ export const withdrawn = (record: UsageRecord): UsageRecord => ({
 })
 
 /** The record of a call that is withdrawn before it had an end. */
-export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefined): UsageRecord => ({
+export const unendedRecord = (call: BilledCall): UsageRecord => ({
   part: 0,
   model: call.admission.offer.model.id,
   priceId: call.admission.offer.price.id,
@@ -165,7 +164,7 @@ export const unendedRecord = (call: BilledCall, errorCode: FailureCode | undefin
   excess: zero,
   turns: 1,
   attempts: call.attempts,
-  errorCode,
+  errorCode: undefined,
   flagged: true,
   firstTokenMs: call.firstTokenMs,
   durationMs: call.durationMs,

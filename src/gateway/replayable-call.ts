@@ -36,7 +36,7 @@ export interface OriginalCall {
   ended(record: UsageRecord | undefined, isBooked: boolean): void
 }
 
-/** Statuses with which the client received its answer. */
+/** Statuses with which the client received its answer, where it was told no failure. */
 const ANSWERED: ReadonlySet<UsageStatus> = new Set(["ok", "usage_missing", "billing_error"])
 
 export interface ReplayableCallOptions {
@@ -167,7 +167,7 @@ export class ReplayableCall implements OriginalCall, ReplayEntry, ResponseStorag
     this.#hasEnded = true
     const durable = this.#durable
     this.#durable = undefined
-    const isAnswered = record !== undefined && ANSWERED.has(record.status)
+    const isAnswered = record !== undefined && record.errorCode === undefined && ANSWERED.has(record.status)
     if (isAnswered) this.#cost = microToRupiah(record.charge)
     if (isAnswered && !this.shared.isDiscarded) return this.#options.replayMemory.retain(this)
     this.forget()

@@ -78,11 +78,11 @@ export async function claimCall(statements: CallKeyStatements, claim: CallClaim)
 const once = { deadlineMs: 5_000, retry: true } as const
 
 /**
- * Whether a record says that its client was answered. `billing_error` does, but for one that was written in the name of a process
- * that is gone: no try was counted, and nobody was told that the answer is whole.
+ * Whether a record says that its client was answered. `billing_error` does, but for one whose client was told a failure, and one that
+ * was written in the name of a process that is gone: no try was counted, and nobody was told that the answer is whole.
  */
 const isAnswered = (sql: Sql) =>
-  sql`(u.status in ('ok', 'usage_missing') or (u.status = 'billing_error' and u.attempts > 0))`
+  sql`(u.status in ('ok', 'usage_missing') or (u.status = 'billing_error' and u.attempts > 0 and u.error_code is null))`
 
 export const callKeyStatements = (database: Database): CallKeyStatements => ({
   /**

@@ -285,25 +285,36 @@ describe.skipIf(hasOwnDatabase)(covers("3.durable", "3.deadline", "status.billin
     },
   )
 
-  test.each(["messages"] as const)(
-    "on %s an answer whose settlement is late is 503, nothing deducted",
+  test.each(["messages", "responses"] as const)(
+    "on %s an answer whose settlement is late is a failure: nothing is deducted, and it may be asked for again",
     async (format) => {
       const before = await slow.balance(payer)
       const model = await slow.model({ format, script: "ttft=1000&input=10" })
-      const response = ask(slow, paying, format, model)
+      const named = { headers: { "Idempotency-Key": `late-${format}` } }
+      const asked = ask(slow, paying, format, model, {}, named)
       await eventually(
-        "the backend is called",
-        () => callsOf(slow, model),
-        (calls) => calls.length === 1,
+        "it is opened",
+        () => slow.sql`select 1 from openings where model = ${model}`,
+        (rows) => rows.length === 1,
       )
       gone()
-      await expectFailure(await response, 503, "billing.reconcile_failed")
+      const response = await asked
+      // Its head has gone with a heartbeat.
+      if (format === "responses") expect(await response.json()).toMatchObject({ status: "failed" })
+      else await expectFailure(response, 503, "billing.reconcile_failed")
       await back()
       const look = () =>
-        slow.sql`select status, charge_micro from usage where model = ${model}`.then((rows) => [...rows])
+        slow.sql`select status, charge_micro, error_code from usage where model = ${model}`.then((rows) => [...rows])
       const rows = await eventually("the record is written", look, (found) => found[0]?.["status"] === "billing_error")
-      expect(rows).toMatchObject([{ status: "billing_error", charge_micro: 0n }])
+      expect(rows).toMatchObject([{ charge_micro: 0n, error_code: "billing.reconcile_failed" }])
       expect(await slow.balance(payer)).toEqual(before)
+      const again = await eventually(
+        "it is made again",
+        () => ask(slow, paying, format, model, {}, named),
+        ({ status }) => status === 200,
+      )
+      expect(again.headers.has("idempotency-replayed")).toBeFalse()
+      expect(callsOf(slow, model)).toHaveLength(2)
     },
   )
 })

@@ -128,7 +128,10 @@ test("a settlement that has no answer in time is taken back everywhere, and told
   expect(await taken()).toEqual(all(0n))
   booking.onWithdrawn()
   expect(finished).toMatchObject([
-    { durable: false, record: { status: "billing_error", charge: zero, absorbed: zero } },
+    {
+      durable: false,
+      record: { status: "billing_error", charge: zero, absorbed: zero, errorCode: "billing.reconcile_failed" },
+    },
   ])
   expect([booking.charge, booking.isDurable]).toEqual([zero, false])
   // Whatever became of it, its reversal follows.

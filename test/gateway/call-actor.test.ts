@@ -490,7 +490,7 @@ test("a call that is admitted to another model holds for that one alone, and is 
 })
 
 test("a whole answer whose charge is not durable in time is not given, and nothing is charged for it", async () => {
-  const { call, opened, settled, kept, responses, told, has, said } = await startCall()
+  const { call, opened, settled, kept, responses, told, has, said, finished } = await startCall()
   call.begin()
   opened.resolve("durable")
   await flush()
@@ -502,6 +502,7 @@ test("a whole answer whose charge is not durable in time is not given, and nothi
   kept.resolve()
   expect(await has()).toEqual(GONE)
   expect(codeOf(told())).toBe("billing.reconcile_failed")
+  expect(finished).toMatchObject([{ record: { status: "billing_error", errorCode: "billing.reconcile_failed" } }])
 })
 
 test("a client that leaves lets its backend be read on for a while, and then no longer", async () => {

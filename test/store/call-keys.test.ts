@@ -22,12 +22,16 @@ const closeProcess = (id: string) => database.sql`update processes set closed_at
 const lease = () => database.sql`
   insert into leases (account_id, process_id, granted_micro, version) values (${account}, ${one.processId}, 0, 1)`
 const closeLease = () => database.sql`update leases set closed_at = now() where account_id = ${account}`
-const record = ({ requestId }: CallClaim, status: string, { attempts = 1, charge = 0 } = {}) => database.sql`
+const record = (
+  { requestId }: CallClaim,
+  status: string,
+  { attempts = 1, charge = 0, errorCode = null as string | null } = {},
+) => database.sql`
   insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
-    output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, flagged,
-    opened_at, duration_ms)
+    output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code,
+    flagged, opened_at, duration_ms)
   values (${requestId}, 0, ${account}, ${one.keyId}, 1, 'm', 'chat', true, ${status}, 5, 7, 1, 2, ${charge}, 0, 1, 1, ${attempts},
-    false, now(), 1)`
+    ${errorCode}, false, now(), 1)`
 const opening = ({ requestId }: CallClaim) => database.sql`
   insert into openings (request_id, account_id, key_id, lease_id, process_id, model, endpoint, streamed, hold_micro, price_id, opened_at)
   values (${requestId}, ${account}, ${one.keyId}, 1, ${one.processId}, 'm', 'chat', true, 1, 1, now())`
@@ -112,8 +116,10 @@ test.each([
   ["aborted_stream", 1],
   // Written by whoever closed a dead process.
   ["billing_error", 0],
-])("a record of %s with %p tries frees it, also for another body", async (status, attempts) => {
-  await record(one, status, { attempts })
+  // Its client was told a failure.
+  ["billing_error", 1, "billing.reconcile_failed"],
+] as const)("a record of %s with %p tries frees it, also for another body", async (status, attempts, errorCode = null) => {
+  await record(one, status, { attempts, errorCode })
   expect(await kindOf({ ...elsewhere(), fingerprint: hash("another") })).toBe("claimed")
 })
 
