@@ -113,10 +113,11 @@ function statusOf({ opening, firstTokenMs }: BilledCall, end: End, drainedOut: b
   if (end.kind === "answered") return { status: end.tokens === undefined ? "usage_missing" : "ok" }
   const { fault } = end
   const isUsable = firstTokenMs !== undefined
+  const errorCode = fault.failure.code
   // The backend answered, and nobody read what it counted.
-  if (drainedOut && isUsable) return { status: "usage_missing" }
+  if (drainedOut && isUsable) return { status: "usage_missing", errorCode }
   const isAborted = opening.streamed && fault.opened && !isUsable
-  return { status: isAborted ? "aborted_stream" : "upstream_error", errorCode: fault.failure.code }
+  return { status: isAborted ? "aborted_stream" : "upstream_error", errorCode }
 }
 
 /** Unknown when the account's actor could not say what it charged. */

@@ -78,11 +78,11 @@ export async function claimCall(statements: CallKeyStatements, claim: CallClaim)
 const once = { deadlineMs: 5_000, retry: true } as const
 
 /**
- * Whether a record says that its client was answered. `billing_error` does, but for one whose client was told a failure, and one that
- * was written in the name of a process that is gone: no try was counted, and nobody was told that the answer is whole.
+ * Whether a record says that its client was answered. One with an error code does not, whatever its status, nor a `billing_error`
+ * that was written in the name of a process that is gone: no try was counted, and nobody was told that the answer is whole.
  */
-const isAnswered = (sql: Sql) =>
-  sql`(u.status in ('ok', 'usage_missing') or (u.status = 'billing_error' and u.attempts > 0 and u.error_code is null))`
+const isAnswered = (sql: Sql) => sql`(u.error_code is null and
+  (u.status in ('ok', 'usage_missing') or (u.status = 'billing_error' and u.attempts > 0)))`
 
 export const callKeyStatements = (database: Database): CallKeyStatements => ({
   /**

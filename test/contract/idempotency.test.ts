@@ -246,6 +246,24 @@ test("a replay counts in the request window", async () => {
   await expectFailure(await ask(gateway, mine.key, "chat", "plain", {}, named(name)), 429, "rate_limit.rpm_exceeded")
 })
 
+test("a call whose client left, and that was stopped before its end, is made anew", async () => {
+  await using own = await startTestGateway({ env: { DRAIN_LEFT_MS: "300" } })
+  const mine = await own.key(await own.person(1_000_000))
+  const model = await own.model({ format: "chat", script: "output=4000&pace=20" })
+  const name = newName()
+  const leaving = new AbortController()
+  const asked = (signal?: AbortSignal) =>
+    ask(own, mine.key, "chat", model, { stream: true }, named(name, signal && { signal }))
+  await new Reading(await asked(leaving.signal)).until(content.chat)
+  leaving.abort()
+  const records = () => own.sql`select status from usage where model = ${model}`
+  await eventually("it is stopped", records, (rows) => rows[0]?.["status"] === "usage_missing")
+  const again = await asked()
+  expect(again.headers.has("idempotency-replayed")).toBeFalse()
+  expect(callsOf(own, model)).toHaveLength(2)
+  await again.body?.cancel()
+})
+
 test("a replay needs no money", async () => {
   const poor = await gateway.person(10_000)
   const mine = await gateway.key(poor)

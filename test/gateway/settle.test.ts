@@ -256,7 +256,7 @@ test("a call that failed, or was not counted, costs nothing and leaves nothing h
     const world = await callOf(has)
     const call = { ...world.call, firstTokenMs, opening: { ...world.call.opening, streamed } }
     const { record } = now(charge(world.actors, call, end, isDrainedOut))
-    const isFault = status !== "usage_missing"
+    const isFault = end.kind === "failed"
     expect(record).toEqual({
       ...ASKED,
       part: 0,
@@ -268,7 +268,7 @@ test("a call that failed, or was not counted, costs nothing and leaves nothing h
       charge: zero,
       absorbed: zero,
       excess: zero,
-      flagged: !isFault,
+      flagged: status === "usage_missing",
     })
     expect(await world.taken()).toEqual(all(0n))
     expect({ status, tokens: world.tokens() }).toEqual({ status, tokens: [tokens, tokens] })

@@ -51,9 +51,9 @@ export class ModelCallKeys implements CallKeyStatements {
   #receipt(requestId: string): Receipt | undefined {
     const row = this.#tables.usage.get(usageId(requestId, 0))
     if (row === undefined) return undefined
-    const { status, tokens, charge, attempts } = row
+    const { status, tokens, charge, attempts, errorCode } = row
     const isAnswered = status === "ok" || status === "usage_missing" || (status === "billing_error" && attempts > 0)
-    if (!isAnswered) return undefined
+    if (!isAnswered || errorCode !== undefined) return undefined
     return {
       requestId,
       status,

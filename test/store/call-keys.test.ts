@@ -111,17 +111,21 @@ test.each([
   expect(await kindOf(elsewhere())).toBe("finished")
 })
 
-test.each([
-  ["upstream_error", 1],
-  ["aborted_stream", 1],
+test.each<[string, number, string | null]>([
+  ["upstream_error", 1, "dependency.upstream_unavailable"],
+  ["aborted_stream", 1, "dependency.upstream_unavailable"],
   // Written by whoever closed a dead process.
-  ["billing_error", 0],
-  // Its client was told a failure.
+  ["billing_error", 0, null],
+  // Its client was told a failure, or had left for good.
   ["billing_error", 1, "billing.reconcile_failed"],
-] as const)("a record of %s with %p tries frees it, also for another body", async (status, attempts, errorCode = null) => {
-  await record(one, status, { attempts, errorCode })
-  expect(await kindOf({ ...elsewhere(), fingerprint: hash("another") })).toBe("claimed")
-})
+  ["usage_missing", 1, "dependency.upstream_unavailable"],
+])(
+  "a record of %s with %p tries and the code %p frees it, also for another body",
+  async (status, attempts, errorCode) => {
+    await record(one, status, { attempts, errorCode })
+    expect(await kindOf({ ...elsewhere(), fingerprint: hash("another") })).toBe("claimed")
+  },
+)
 
 describe("when its process is gone", () => {
   test("nobody has it until nothing can be charged any more: neither an opening nor a lease is left", async () => {
