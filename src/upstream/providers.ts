@@ -61,7 +61,7 @@ export const unsetText = ({ provider, credential, missing }: UnsetCredential): s
 export const missingSecretOf = ({ key, signing }: Credential, variables: EnvironmentLookup): SecretSource | undefined =>
   [key, ...(signing === undefined ? [] : [signing.secretKey])].find((from) => valueOf(from, variables) === undefined)
 
-/** What a header cannot carry: each call with it would fail. White space around a secret is not sent. */
+/** What a header cannot carry: each call with it would fail. */
 const NOT_SENT = /[^\t\x20-\x7e\x80-\xff]/
 
 /** A sentence for each variable of a secret that can be sent to no backend. What is in it is not told. */
@@ -70,9 +70,7 @@ export const wrongSecrets = (providers: readonly Provider[], variables: Environm
     credentials.flatMap(({ key, signing }) => {
       const sources = [key, signing?.secretKey, signing?.sessionToken]
       const names = sources.flatMap((source) => (source !== undefined && "env" in source ? source.env : []))
-      const wrong = names.filter((name) =>
-        NOT_SENT.test(variables(name)?.replaceAll(/^[\t\n\r ]+|[\t\n\r ]+$/g, "") ?? ""),
-      )
+      const wrong = names.filter((name) => NOT_SENT.test(bare(variables(name) ?? "")))
       return wrong.map((name) => `${name} has a character that no key has, such as a line end or a typographic dash`)
     }),
   )
@@ -115,11 +113,14 @@ function backendOf(provider: Provider, credential: Credential, variables: Enviro
 
 const LONGEST_SECRET = 65_536
 
-/** The last line end of a file is not part of the secret. A text that is empty, unreadable or cannot be sent is no value. */
+/** White space around a secret is no part of it. No header has it, but a signature would be made with it. */
+const bare = (text: string): string => text.replaceAll(/^[\t\n\r ]+|[\t\n\r ]+$/g, "")
+
+/** A text that is empty, unreadable or cannot be sent is no value. */
 function valueOf(source: SecretSource, variables: EnvironmentLookup): string | undefined {
-  if ("env" in source) return variables(source.env)
+  if ("env" in source) return bare(variables(source.env) ?? "") || undefined
   try {
-    const text = readFileSync(source.file, "utf8").replace(/\r?\n$/, "")
+    const text = bare(readFileSync(source.file, "utf8"))
     return text === "" || text.length > LONGEST_SECRET || /\p{Cc}/u.test(text) || NOT_SENT.test(text) ? undefined : text
   } catch {
     return undefined

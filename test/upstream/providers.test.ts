@@ -3,7 +3,13 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Provider, soleCredential } from "../../src/catalogue/model.ts"
-import { configuredBackends, membersOf, unsetCredentials, unsetText } from "../../src/upstream/providers.ts"
+import {
+  configuredBackends,
+  membersOf,
+  unsetCredentials,
+  unsetText,
+  wrongSecrets,
+} from "../../src/upstream/providers.ts"
 
 const provider: Provider = {
   id: "first",
@@ -35,6 +41,21 @@ test("a provider whose calls are signed needs its secret too, and its session to
   })
 })
 
+test("white space around a secret is no part of it, and nothing else is no secret", () => {
+  const signing = { accessKeyId: "id", secretAccessKey: "secret", sessionToken: "to ken", region: "us-east-1" }
+  const backend = configured(signed, { ID: " id\n", SECRET: "\tsecret\r\n", TOKEN: "to ken \n\n" })
+  expect(backend).toMatchObject({ apiKey: "id", signing })
+  expect(configured(provider, { ID: " \n" })).toBeUndefined()
+})
+
+test("each secret that no header takes is named, and none that one takes", () => {
+  const wrong = (variables: Readonly<Record<string, string>>) =>
+    wrongSecrets([signed], (name) => variables[name]).map((sentence) => sentence.split(" ")[0])
+  expect(wrong({ ID: "i–d", SECRET: "sec\nret", TOKEN: "to\u007fken" })).toEqual(["ID", "SECRET", "TOKEN"])
+  expect(wrong({ ID: "\n i\td \n", SECRET: "\r\nsécret\t", TOKEN: "~ ÿ" })).toEqual([])
+  expect(wrong({})).toEqual([])
+})
+
 const key = (name: string, weight = 1) => ({ ...soleCredential(name.toUpperCase()), name, weight })
 
 describe("several credentials", () => {
@@ -48,9 +69,13 @@ describe("several credentials", () => {
     expect(told({ B: "key" })).toEqual(["provider first: the key a has no value: A is unset"])
     expect(told({ A: "key", B: "key" })).toEqual([])
     expect(told({})).toEqual([])
+    const ofTwo: Provider = { ...signed, credentials: [...signed.credentials, key("b")] }
+    expect(unsetCredentials([ofTwo], (name) => (name === "SECRET" ? undefined : "key")).map(unsetText)).toEqual([
+      `provider first: the key ${signed.credentials[0].name} has no value: SECRET is unset`,
+    ])
   })
 
-  test("a file's value is its text without the last line end; what is no header's value is none", () => {
+  test("a file's value is its text without white space around it; what is no header's value is none", () => {
     const folder = mkdtempSync(join(tmpdir(), "loket-keys-"))
     try {
       const valueOf = (text: string | undefined) => {
@@ -63,8 +88,9 @@ describe("several credentials", () => {
       expect(valueOf("secret")).toBe("secret")
       expect(valueOf("secret\n")).toBe("secret")
       expect(valueOf("secret\r\n")).toBe("secret")
+      expect(valueOf(" secret\t\n\n")).toBe("secret")
       expect(valueOf("x".repeat(65_536))).toHaveLength(65_536)
-      for (const none of [undefined, "", "\n", "two\nlines", "sk–key", "x".repeat(65_537)])
+      for (const none of [undefined, "", "\n", "two\nlines", "two\ttabs", "sk–key", "x".repeat(65_537)])
         expect(valueOf(none)).toBeUndefined()
     } finally {
       rmSync(folder, { recursive: true })
