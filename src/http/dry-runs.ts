@@ -178,7 +178,7 @@ function answerOf({ requestId, refusal, dryRuns, account, forecast, model, pause
       dry_runs: windowJson(dryRuns),
     },
   }
-  return Response.json(body, { headers: { ...forecast?.headers, "Cache-Control": "no-store" } })
+  return Response.json(body, { headers: forecast?.headers ?? {} })
 }
 
 const refusalJson = (refusal: Failure, requestId: string) => ({
@@ -265,7 +265,7 @@ export interface MinuteLimits {
 /** So many a minute of each name, all processes together; for what no key's own window counts. */
 export class MinuteRateLimiter {
   readonly #terms: MinuteLimits
-  readonly #windows: RecentEntries<{ readonly window: SlidingWindow; readonly share: Share }>
+  readonly #windows: RecentEntries<SlidingWindow>
 
   constructor(terms: MinuteLimits) {
     this.#terms = terms
@@ -278,12 +278,10 @@ export class MinuteRateLimiter {
     // Whole, so that a minute of it is no more than sixty seconds when it is rounded up.
     const now = Math.floor(this.#terms.monotonic())
     const share = this.#terms.share()
-    const before = this.#windows.get(name)
-    const window =
-      before?.share === share ? before.window : (before?.window.under(limit, share) ?? new SlidingWindow(limit, share))
+    const window = this.#windows.get(name)?.under(limit, share) ?? new SlidingWindow(limit, share)
     if (!window.fits(1, now)) return { retryAfterS: window.waitS(1, now) ?? 1 }
     window.add(1, now)
-    this.#windows.set(name, { window, share })
+    this.#windows.set(name, window)
     return window.view(now)
   }
 }

@@ -19,7 +19,7 @@ const LEAST = 800 * RP
 const MIN_RP = 800
 
 beforeAll(async () => {
-  gateway = await startTestGateway()
+  gateway = await startTestGateway({ env: { DRAIN_LEFT_MS: "50" } })
   model = await gateway.model({ format: "chat", script: "input=1&output=16", ...rates })
   rich = await gateway.person(1_000_000)
   poor = await gateway.person()
@@ -153,6 +153,41 @@ const openRun = async (person: Person, keyId: string, name: string, budget: numb
 const endRun = (keyId: string, name: string) =>
   gateway.sql`update runs set ends_at = now(), created_at = now() - interval '1 day' where id = ${runIdOf(keyId, name)}`
 
+test("of a model with more calls than slots, since it has fewer, it says who waits; what they hold is not there to spend", async () => {
+  const person = await gateway.person(10_000)
+  const slow = await gateway.model({ format: "chat", script: "ttft=60000", max_concurrency: 2, ...rates })
+  const { key } = await gateway.key(person)
+  const left = new AbortController()
+  using _ = { [Symbol.dispose]: () => left.abort() }
+  const body = { model: slow, max_tokens: 16, messages: [{ role: "user", content: "Hello" }] }
+  const call = () => void gateway.post("/v1/chat/completions", key, body, { signal: left.signal }).catch(() => {})
+  call()
+  call()
+  await eventually(
+    "not forwarded",
+    () => callsOf(gateway, slow).length,
+    (calls) => calls === 2,
+  )
+  await gateway.sql`update models set max_concurrency = 1 where model = ${slow}`
+  await gateway.refreshCatalogue()
+  const full = { concurrency: 1, free: 0, waiting: 0, would_wait: true }
+  expect((await dry(key, {}, slow)).limits.model).toEqual(full)
+  call()
+  const { limits } = await eventually(
+    "nobody waits, or the others hold nothing",
+    // Of one key only sixty are answered.
+    async () => dry((await gateway.key(person)).key, {}, slow),
+    ({ limits: { model: slots, balance } }) =>
+      slots?.waiting !== 0 && balance?.held_micro !== LEAST && balance?.held_micro !== 0,
+  )
+  expect(limits.model).toEqual({ ...full, waiting: 1 })
+  expect(limits.balance).toEqual({
+    balance_micro: 10_000 * RP,
+    held_micro: 2 * LEAST,
+    available_micro: 10_000 * RP - 2 * LEAST,
+  })
+})
+
 test("a price that nobody could pay is foretold, and refused, by whoever has too little", async () => {
   const dearest = Number.MAX_SAFE_INTEGER
   const dear = await gateway.model({
@@ -165,6 +200,7 @@ test("a price that nobody could pay is foretold, and refused, by whoever has too
   const ask = async (by: string, headers: Record<string, string> = {}) => {
     const { cost, refused_by } = await dry(by, headers, dear)
     expect(cost).toMatchObject({ least_micro: dearest, hold_micro: null, most_micro: dearest })
+    expect(cost?.most_rp).toBe("9007199254.740991")
     const answer = await gateway.post(
       "/v1/chat/completions",
       by,

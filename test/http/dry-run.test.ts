@@ -474,10 +474,13 @@ test("it reads a file for who could pay for it, and for nobody else", async () =
   const data = pagesOf(["a", "b", "c"]).toString("base64")
   const document = { type: "document", source: { type: "base64", media_type: "application/pdf", data } }
   const body = { model, max_tokens: 16, messages: [{ role: "user", content: [document] }] }
-  const told = async (person: Person) => (await dry(await key(person), body, {}, paths.messages)).cost?.input_tokens
+  const told = async (person: Person) => (await dry(await key(person), body, {}, paths.messages)).cost
   // By its size it is one page.
-  expect(await told(poor)).toBeWithin(3_000, 3_100)
-  expect(await told(rich)).toBeWithin(9_000, 9_100)
+  expect((await told(poor))?.input_tokens).toBeWithin(3_000, 3_100)
+  const read = await told(rich)
+  expect(read?.input_tokens).toBeWithin(9_000, 9_100)
+  // A page may come to more than is likely.
+  expect(read?.most_input_tokens).toBeGreaterThan(9_100)
 })
 
 test("where the balance is short, what is needed is told all the same", async () => {
