@@ -30,6 +30,8 @@ const LIMITS = {
 interface Given {
   /** To take a seat at this model meets a bug. */
   readonly broken?: string
+  /** So does to tell of its end. */
+  readonly endsBroken?: boolean
   readonly stream?: boolean
   /** Another model may answer where the first throttles. */
   readonly hasOther?: boolean
@@ -38,7 +40,7 @@ interface Given {
 
 const nothing = () => {}
 
-async function startCall({ stream = false, hasOther = false, takesRoom = true, broken }: Given = {}) {
+async function startCall({ stream = false, hasOther = false, takesRoom = true, broken, endsBroken }: Given = {}) {
   const { actors, taken } = actorsWith(FULL)
   const clock = new VirtualClock()
   clock.advance(500)
@@ -102,7 +104,10 @@ async function startCall({ stream = false, hasOther = false, takesRoom = true, b
     factors: { learn: nothing },
     random: () => 0,
     admitted: nothing,
-    finished: (one: FinishedCall) => finished.push(one),
+    finished(one: FinishedCall) {
+      finished.push(one)
+      if (endsBroken) throw new Error("a bug")
+    },
     alerted: (alert: BackendAlert) => said.push(JSON.stringify(alert)),
     crashed: () => said.push("crash"),
     draining: draining.signal,
@@ -241,16 +246,14 @@ describe("a stream", () => {
   const usage = counts(10, 5)
   const more = (said: string) =>
     event({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text: said } })
-  const begins =
-    event({ type: "message_start", message: { id: "msg_1", content: [], usage } }) +
-    event({ type: "content_block_start", index: 0, content_block: text("") }) +
-    more("Hi.")
+  const starts = event({ type: "message_start", message: { id: "msg_1", content: [], usage } })
+  const begins = starts + event({ type: "content_block_start", index: 0, content_block: text("") }) + more("Hi.")
   const ends =
     event({ type: "content_block_stop", index: 0 }) +
     event({ type: "message_delta", delta: { stop_reason: "end_turn" }, usage }) +
     event({ type: "message_stop" })
 
-  async function startStream(opened?: "durable") {
+  async function startStream(opened?: "durable", first = begins) {
     const world = await startCall({ stream: true })
     world.call.begin()
     if (opened !== undefined) world.opened.resolve(opened)
@@ -266,7 +269,7 @@ describe("a stream", () => {
       void writer.write(bytes).catch(() => {})
       for (let n = 0; n < 5; n++) await flush()
     }
-    await says(begins)
+    await says(first)
     const breaks = () => void writer.abort(new Error("reset")).catch(() => {})
     return { ...world, says, breaks }
   }
@@ -301,6 +304,62 @@ describe("a stream", () => {
     expect(codeOf(told())).toBe("dependency.database_unavailable")
   })
 
+  test("whose charge is not durable either says so once, whenever the ledger says of its opening", async () => {
+    for (const isKept of [false, true]) {
+      const { call, opened, settled, kept, told, has, says, said } = await startStream()
+      await says(ends)
+      settled.resolve(away)
+      await flush()
+      if (isKept) kept.resolve()
+      await flush()
+      expect([call.state, told()]).toEqual([isKept ? "done" : "withdrawing", undefined])
+      opened.resolve(away)
+      await flush()
+      kept.resolve()
+      expect(await has()).toEqual(GONE)
+      expect([codeOf(told()), said]).toEqual(["dependency.database_unavailable", ["void", "keep"]])
+    }
+  })
+
+  test("that ends before its opening is durable has its head with the charge, or with the next heartbeat", async () => {
+    const { call, clock, opened, settled, told, says } = await startStream()
+    await says(ends)
+    opened.resolve("durable")
+    await flush()
+    expect([call.state, told()]).toEqual(["settling", undefined])
+    clock.advance(LIMITS.heartbeatMs)
+    await flush()
+    expect(told()).toMatchObject({ headers: { "X-Accel-Buffering": "no" } })
+    settled.resolve("durable")
+    await flush()
+    expect(await bodyOf(told())).toContain("event: message_stop")
+  })
+
+  test("whose charge is durable is told, whatever the ledger says of its opening later", async () => {
+    const { call, opened, settled, told, has, says, said } = await startStream()
+    await says(ends)
+    settled.resolve("durable")
+    expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+    const body = bodyOf(told())
+    opened.resolve(away)
+    await flush()
+    expect([call.state, said]).toEqual(["done", []])
+    expect(await body).toContain(": cost_micro=15 request_id=req_1\nevent: message_stop\n")
+  })
+
+  test("that has begun and says nothing yet is begun in a heartbeat's place, and kept company by heartbeats then", async () => {
+    const { call, clock, settled, told, says } = await startStream("durable", starts)
+    expect(told()).toBeUndefined()
+    clock.advance(LIMITS.heartbeatMs)
+    await flush()
+    const body = bodyOf(told())
+    expect([call.state, call.firstTokenMs]).toEqual(["relaying", undefined])
+    clock.advance(LIMITS.heartbeatMs)
+    await says(begins.slice(starts.length) + ends)
+    settled.resolve("durable")
+    expect(await body).toMatch(/^event: message_start\n[^:]*[^]*\n\n: heartbeat\nevent: content_block_start\n/)
+  })
+
   test("whose charge is not durable in time ends as it is, and nothing is charged", async () => {
     const { opened, settled, kept, told, has, says, finished } = await startStream()
     opened.resolve("durable")
@@ -322,6 +381,33 @@ describe("a stream", () => {
     settled.resolve("durable")
     expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
     expect(finished).toMatchObject([{ durable: true, record: { status: "ok", charge: micro(15n) } }])
+  })
+
+  test.each([
+    ["whose client has left and which is read on for too long is not counted", "leaves", "usage_missing"],
+    ["whose client has left is its backend's fault when that breaks it off", "breaks", "upstream_error"],
+    ["that is stopped while its client reads it is no fault of the count", "stops", "upstream_error"],
+  ] as const)("%s", async (_, ends, status) => {
+    const { call, clock, settled, has, breaks, finished } = await startStream("durable")
+    if (ends === "stops") call.stop()
+    else call.leave()
+    if (ends === "leaves") clock.advance(LIMITS.drainLeftMs)
+    breaks()
+    await flush()
+    settled.resolve("durable")
+    expect(await has()).toEqual(GONE)
+    expect(finished).toMatchObject([{ record: { status, charge: zero, flagged: status === "usage_missing" } }])
+  })
+
+  test("whose client leaves before it says anything is answered in the end, so that nobody waits for it for good", async () => {
+    const { call, settled, told, has, says, finished } = await startStream("durable", starts)
+    call.leave()
+    await says(begins.slice(starts.length) + ends)
+    expect(told()).toBeUndefined()
+    settled.resolve("durable")
+    expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+    expect(finished).toMatchObject([{ record: { status: "ok", charge: micro(15n) } }])
+    expect(told()).toMatchObject({ headers: { "X-Accel-Buffering": "no" } })
   })
 
   test("that is silent is kept company by heartbeats, with a head as soon as the opening is durable", async () => {
@@ -352,6 +438,15 @@ describe("a stream", () => {
     const body = await bodyOf(told())
     expect(body).toMatch(/Hi\.[^]*event: error\n/)
     expect(body).not.toContain("Late")
+  })
+
+  test("in which another bug comes before the first is kept ends at once, with the failure at its end", async () => {
+    const { call, told, has } = await startStream("durable")
+    call.receive({ type: "crashed", error: new Error("a bug") })
+    call.receive({ type: "crashed", error: new Error("another") })
+    expect(await has()).toEqual(GONE)
+    expect([call.state, call.hasLeft]).toEqual(["done", false])
+    expect(await bodyOf(told())).toMatch(/Hi\.[^]*event: error\n/)
   })
 
   test("goes on while its backend speaks, and is broken off when that falls silent", async () => {
@@ -407,7 +502,8 @@ test("a call whose opening is not durable is withdrawn when it owes a head, and 
   kept.resolve()
   expect(await has()).toEqual(GONE)
   expect(codeOf(told())).toBe("dependency.database_unavailable")
-  expect(finished).toMatchObject([{ durable: false, record: { status: "billing_error", charge: zero } }])
+  const errorCode = "dependency.database_unavailable"
+  expect(finished).toMatchObject([{ durable: false, record: { status: "billing_error", charge: zero, errorCode } }])
 })
 
 test("a charge that is durable stands, whatever became of the opening", async () => {
@@ -462,6 +558,30 @@ describe("what a call is admitted to after it was withdrawn is given back at onc
     expect(await bodyOf(told())).toMatch(/^: heartbeat\n[^]*event: error\n/)
   })
 })
+
+test.each([
+  ["before its stream has begun", "", [undefined, undefined]],
+  ["when it has begun", "message_start", ["other", "m"]],
+] as const)(
+  "a head that is due %s names the other model if it can be no third one any more",
+  async (_, type, names) => {
+    const { clock, opened, slot, responses, told } = await startRerouted()
+    opened.resolve("durable")
+    slot.resolve({ kind: "acquired" })
+    await flush()
+    const { readable, writable } = new TransformStream<string, string>()
+    const bytes = readable.pipeThrough(new TextEncoderStream())
+    responses[1]?.(new Response(bytes, { headers: { "Content-Type": "text/event-stream" } }))
+    const message = { id: "msg_1", content: [], usage: counts(10, 5) }
+    if (type !== "") void writable.getWriter().write(event({ type, message }))
+    for (let n = 0; n < 5; n++) await flush()
+    expect(told()).toBeUndefined()
+    clock.advance(LIMITS.heartbeatMs)
+    await flush()
+    const { headers } = told() as Answer
+    expect([headers["X-Model"], headers["X-Rerouted-From"]]).toEqual([...names])
+  },
+)
 
 test("a call that finds no slot of another model is charged nothing, and recorded under the model that it had", async () => {
   const { opened, settled, slot, told, has, finished } = await startRerouted()
@@ -522,11 +642,39 @@ test("a client that leaves lets its backend be read on for a while, and then no 
   expect(finished).toMatchObject([{ record: { status: "upstream_error", charge: zero } }])
 })
 
+test("a client that leaves, and asks for the same answer again, has it read on for as long as it stays", async () => {
+  const { call, clock, opened, settled, has } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  // As where others may ask for the same answer: nobody reads it now, and somebody does again.
+  call.receive({ type: "client-left" })
+  clock.advance(LIMITS.drainLeftMs)
+  expect(await has()).toMatchObject(HELD)
+  call.leave()
+  clock.advance(LIMITS.drainLeftMs)
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+})
+
+test("a client that leaves while its call waits for a slot gives up its place at once", async () => {
+  const { call, settled, slot, has } = await startRerouted()
+  call.leave()
+  expect(await has()).toMatchObject({ slots: [], seats: [] })
+  slot.resolve({ kind: "full" })
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+})
+
 test("a client that leaves while its backend is read on is charged for what comes of it", async () => {
   const { call, opened, settled, responses, has, finished, clock } = await startCall()
   call.begin()
   opened.resolve("durable")
   call.leave()
+  // As where others may ask for the same answer: one more has left.
+  call.receive({ type: "client-left" })
   await flush()
   responses[0]?.(reply())
   await flush()
@@ -555,6 +703,7 @@ const away = new Failure("dependency.database_unavailable")
 
 test.each([
   ["trying", "durable"],
+  ["draining", "durable"],
   ["settling", "durable"],
   ["settling", away],
 ] as const)(
@@ -564,6 +713,7 @@ test.each([
     call.begin()
     opened.resolve("durable")
     await flush()
+    if (state === "draining") call.leave()
     if (state === "settling") responses[0]?.(reply())
     await flush()
     expect(call.state).toBe(state)
@@ -577,6 +727,18 @@ test.each([
     expect(clock.runNext()).toBeFalse()
   },
 )
+
+test("a bug in the telling of a charge that is durable leaves nothing held, and its client not without an end", async () => {
+  const { call, opened, settled, responses, told, has, said } = await startCall({ endsBroken: true })
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  responses[0]?.(reply())
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toMatchObject({ slots: [], seats: [], inFlight: 0, released: 1 })
+  expect([codeOf(told()), said]).toEqual(["internal.panic", ["crash"]])
+})
 
 test("a bug before a call is admitted ends it", async () => {
   const { call, told, has, said } = await startCall()
