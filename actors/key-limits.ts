@@ -224,7 +224,6 @@ export class KeyBudgets {
   readonly #ports: BudgetPorts
   readonly #calendar: Pick<KeyCalendar, "starts">
   readonly #isRestarted: boolean
-  #record: KeySpending["record"] | undefined
   #loaded: KeySpending | undefined
   /** By period and start: the current one, and those that calls under way were admitted in. */
   readonly #budgets = new Map<string, Budget>()
@@ -244,8 +243,7 @@ export class KeyBudgets {
 
   /** The key as it was read; undefined where there is none any more. */
   load(loaded: KeySpending | undefined): void {
-    if (loaded !== undefined) this.#loaded = loaded
-    this.#record = loaded?.record
+    this.#loaded = loaded
   }
 
   drain(): void {
@@ -255,7 +253,7 @@ export class KeyBudgets {
   /** The budget in force. One that no longer is keeps only what calls under way hold. */
   current(): Budget | undefined {
     const starts = this.#calendar.starts()
-    const period = this.#record?.budget?.period
+    const period = this.#loaded?.record.budget?.period
     const known = this.#budget
     if (known?.period === period && (known === undefined || known.start === starts[known.period])) return known
     known?.purse.drain(true)
@@ -270,7 +268,7 @@ export class KeyBudgets {
     const budget =
       this.#budgets.get(name) ??
       new Budget(this.#ports, {
-        keyId: this.#record?.keyId ?? "",
+        keyId: loaded?.record.keyId ?? "",
         period,
         start,
         spent: loaded?.starts[period] === start ? loaded.spent[period] : zero,

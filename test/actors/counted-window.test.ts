@@ -347,6 +347,28 @@ describe("what is told of a window", () => {
     expect(view().remaining).toBe(5)
   })
 
+  test("has nothing left, and no less, where more is used than its limit is by now", () => {
+    const { server, way, window, take, view } = process({ limit: 10 })
+    usedElsewhere(server, 8)
+    take()
+    window.limit(4, whole)
+    expect(view().remaining).toBe(0)
+    way.fall()
+    expect(view().remaining).toBe(0)
+  })
+
+  test("has what the counter has not said yet of what is counted here, and until that leaves it", () => {
+    const { clock, way, take, correct, view } = process({ limit: 10, isOnlyCounted: false })
+    take(2)
+    way.add = () => {}
+    correct(5, 0)
+    expect(view()).toEqual({ limit: 10, remaining: 3, resetS: 60 })
+    clock.advance(30_000)
+    way.take = (_, __, answered) => answered(undefined)
+    take(1)
+    expect(view()).toEqual({ limit: 10, remaining: 2, resetS: 60 })
+  })
+
   test("is its share where the counter does not say in time", () => {
     const { way, take, look } = process({ limit: 10, share: { index: 0, count: 2 } })
     take(4)
@@ -389,6 +411,18 @@ describe("what the counter does not know", () => {
     tell()
     tell()
     expect(way.told.map(bySecond)).toEqual([Array.from({ length: 61 }, (_, index) => [last - 60 + index, 2])])
+  })
+
+  test("is told as of the last of a second, in whatever order it was corrected", () => {
+    const { clock, way, take, correct, tell } = process({ limit: 10, isOnlyCounted: false })
+    clock.advance(500_000)
+    way.fall()
+    take(2)
+    clock.advance(300)
+    take(2)
+    correct(1, 500_000)
+    tell()
+    expect(way.told).toEqual([[{ second: 1_000_500, ms: 800, by: 5 }]])
   })
 
   test("is not told where it has left the window, or was taken back", () => {
