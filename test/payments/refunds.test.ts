@@ -173,6 +173,24 @@ describe("an operator's refund", () => {
     await agree()
   })
 
+  test("is listed a page at a time, the newest first, also where several were made at one moment", async () => {
+    const of = await paid()
+    for (let n = 0; n < 4; n++) await refunds().make(terms(of, 1_000n), act())
+    await target.sql`update refunds set created_at = '2026-11-01' where account_id = ${of.accountId}`
+    const ids = (await target.sql`select id from refunds where account_id = ${of.accountId} order by id desc`).map(
+      ({ id }) => id,
+    )
+    const store = refundStore(target.db)
+    const listed: string[] = []
+    for (let after: string | undefined; listed.length < 4; after = listed.at(-1)) {
+      const page = await store.list({ accountId: of.accountId }, { after, limit: 2 })
+      expect(page).toHaveLength(2)
+      listed.push(...page.map(({ id }) => id))
+    }
+    expect(listed).toEqual(ids)
+    expect((await store.list({ topUpId: of.topUpId })).map(({ id }) => id)).toEqual(ids)
+  })
+
   test("under a key that was used for another payout is refused, and not taken for the one before", async () => {
     const of = await paid()
     const used = expect.objectContaining({ message: "'idempotency_key' was used for another refund of this account." })
@@ -296,6 +314,53 @@ describe("an operator's refund", () => {
     })
     expect(await refunds().reverse(of.topUp, told)).toBe(false)
     expect(await state(of.accountId)).toEqual({ posted: 75_000, leased: 0, claim: 0 })
+    await agree()
+  })
+
+  test("is asked about by one process at a time, the longest waiting first, after half of its age or an hour", async () => {
+    const of = await paid()
+    const store = refundStore(target.db)
+    answer = () => new Failure("dependency.upstream_unavailable")
+    await target.sql`update refunds set next_attempt_at = now() + interval '30 minutes' where status = 'sending'`
+    const made: string[] = []
+    for (let n = 0; n < 12; n++) {
+      const refund = await refunds().make(terms(of, 1_000n, { byProvider: true }), act())
+      if (refund instanceof Failure) throw new Error("not made")
+      made.unshift(refund.id)
+    }
+    const [young] = await target.sql`
+      select bool_and(next_attempt_at >= created_at + interval '15 seconds') as ok from refunds where id in ${target.sql(made)}`
+    expect(young).toEqual({ ok: true })
+    for (const [n, id] of made.entries())
+      await target.sql`
+        update refunds set created_at = now() - interval '4 days', next_attempt_at = now() - make_interval(mins => ${20 - n}) where id = ${id}`
+    const due = async () => (await store.claimDue()).map(({ id }) => id).toSorted()
+    expect(await due()).toEqual(made.slice(0, 10).toSorted())
+    expect(await due()).toEqual(made.slice(10).toSorted())
+    // An hour is no clock that was set back.
+    expect(await due()).toEqual([])
+    const [old] = await target.sql`
+      select bool_and(next_attempt_at between now() + interval '55 minutes' and now() + interval '1 hour') as ok
+      from refunds where id in ${target.sql(made)}`
+    expect(old).toEqual({ ok: true })
+    const [id = ""] = made
+    expect(await store.claim(id)).toBeFalse()
+    await target.sql`update refunds set next_attempt_at = now() where id = ${id}`
+    expect([await store.claim(id), await store.claim(id)]).toEqual([true, false])
+    await store.ended(id, { reference: "out" })
+    await target.sql`update refunds set next_attempt_at = now() where id = ${id}`
+    expect(await store.claim(id)).toBeFalse()
+  })
+
+  test("that a person was to pay out is the provider's where that says so", async () => {
+    const of = await paid()
+    const made = await refunds().make(terms(of, 20_000n), act())
+    if (made instanceof Failure) throw new Error("not made")
+    const told = { backRp: 20_000n, kind: "provider_refund", refundId: made.id } as const
+    expect(await refunds().reverse(of.topUp, takenBack(of.topUpId, [["7", 20_000n]], told))).toBe(false)
+    const found = await refundStore(target.db).find(made.id)
+    expect(found).toMatchObject({ status: "paid_out", payout: "provider", reference: "7" })
+    expect(await state(of.accountId)).toEqual({ posted: 80_000, leased: 0, claim: 0 })
     await agree()
   })
 
@@ -595,6 +660,20 @@ describe("what the provider takes back", () => {
     await agree()
   })
 
+  test("is a chargeback or none as it was booked, whatever it is told as later", async () => {
+    const of = await paid()
+    heard.length = 0
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, [["1", 1_000n]], { kind: "provider_refund" }))
+    const parts = [
+      ["1", 1_000n],
+      ["2", 2_000n],
+    ] as const
+    await refunds().reverse(of.topUp, takenBack(of.topUpId, parts))
+    expect(heard).toEqual([`${of.topUpId} chargeback`])
+    const told = await target.sql`select reference from payment_problems where top_up_id = ${of.topUpId}`
+    expect([...told]).toEqual([{ reference: `${of.topUpId}:2` }])
+  })
+
   test("comes to no more than its own sum, when its parts are told under two names", async () => {
     const of = await paid()
     await refunds().reverse(of.topUp, takenBack(of.topUpId, [["upto-30000", 30_000n]], { backRp: 30_000n }))
@@ -640,13 +719,22 @@ describe("what the provider takes back", () => {
     const processId = await books.process()
     const lease = await books.lease(processId, of.accountId, 100_000n * RP)
     recalled.length = 0
+    heard.length = 0
     await refunds().reverse(of.topUp, takenBack(of.topUpId, [["1", 60_000n]]))
+    // Told when it is booked, and not kept by a look before that.
+    expect(heard).toEqual([`${of.topUpId} chargeback`])
     // In use when it was booked: nobody gave it back within a second.
     expect(await state(of.accountId)).toEqual({ posted: 100_000, leased: 100_000, claim: 60_000 })
     expect(recalled.length).toBeGreaterThan(1)
+    // Nobody is asked for what is not owed, nor for what is not leased.
+    const [owesNothing, hasNothing] = [await paid(), await paid()]
+    await books.lease(processId, owesNothing.accountId, 1_000n * RP)
+    await spend(hasNothing.accountId, 100_000n)
+    await refunds().reverse(hasNothing.topUp, takenBack(hasNothing.topUpId, [["1", 60_000n]]))
+    expect(await state(hasNothing.accountId)).toEqual({ posted: 0, leased: 0, claim: 60_000 })
     recalled.length = 0
     await refunds().poll()
-    expect(recalled).toContain(of.accountId)
+    expect(recalled).toEqual([of.accountId])
     await returnLease(target.db, lease.id, micro(35_000n * RP))
     expect(await state(of.accountId)).toEqual({ posted: 65_000, leased: 65_000, claim: 25_000 })
     const grown = await books.lease(processId, of.accountId, 10_000n * RP)
