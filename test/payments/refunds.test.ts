@@ -352,6 +352,43 @@ describe("an operator's refund", () => {
     expect(await store.claim(id)).toBeFalse()
   })
 
+  test("that is over is not asked of the provider, and one that waits for a person is", async () => {
+    const of = await paid()
+    const store = refundStore(target.db)
+    const sent = { to: "sending", reason: "by the provider after all" } as const
+    const ends = [
+      { to: "paid_out", reference: "bank 1", reason: "x" } as const,
+      { to: "cancelled", reason: "x" } as const,
+    ]
+    answer = () => new Failure("dependency.upstream_unavailable")
+    asked.length = 0
+    for (const end of ends) {
+      const made = await refunds().make(terms(of, 1_000n), act())
+      if (made instanceof Failure) throw new Error("not made")
+      expect(await refunds().change(made.id, end, act())).toMatchObject({ status: end.to })
+      expect(await refunds().change(made.id, sent, act())).toMatchObject({ code: "request.invalid" })
+      expect(await store.find(made.id)).toMatchObject({ status: end.to })
+    }
+    expect(asked).toEqual([])
+    const waits = await refunds().make(terms(of, 1_000n), act())
+    if (waits instanceof Failure) throw new Error("not made")
+    expect(await refunds().change(waits.id, sent, act())).toMatchObject({ status: "sending", payout: "provider" })
+    expect(asked).toEqual([waits.id])
+    await agree()
+  })
+
+  test("whose statement is sent again is booked once, and said to be", async () => {
+    const of = await paid()
+    const store = refundStore(target.db)
+    const refund = { id: `ref_again_${serial}`, ...terms(of, 1_000n) }
+    const made = [await store.book(refund, act()), await store.book(refund, act())]
+    expect(made.map(({ outcome, refundId }) => [outcome, refundId])).toEqual([
+      ["booked", refund.id],
+      ["booked", refund.id],
+    ])
+    expect(await state(of.accountId)).toEqual({ posted: 99_000, leased: 0, claim: 0 })
+  })
+
   test("that a person was to pay out is the provider's where that says so", async () => {
     const of = await paid()
     const made = await refunds().make(terms(of, 20_000n), act())
