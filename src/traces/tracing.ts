@@ -192,7 +192,7 @@ const SAMPLED = 1
  * counts as none.
  */
 export function readTraceParent(header: string | null): TraceParent | undefined {
-  if (header === null || header.length < LENGTH || header.length > LONGEST) return undefined
+  if (header === null || header.length > LONGEST) return undefined
   const [, version, traceId = "", spanId = "", flags = ""] = FORM.exec(header) ?? []
   if (version === undefined || version === "ff" || (version === "00" && header.length > LENGTH)) return undefined
   if (NOTHING.test(traceId) || NOTHING.test(spanId)) return undefined

@@ -109,6 +109,10 @@ test("an account that was guessed at by a crowd is at peace again after as many 
   clock.now += 100_000
   for (let n = 101; n < 201; n++) await attempt("account", address(n))
   expect(waits).toEqual([1_000])
+  // However long it was at peace, no more are free than at first.
+  clock.now += 24 * 3_600_000
+  for (let n = 201; n < 302; n++) await attempt("account", address(n))
+  expect(waits).toEqual([1_000, 1_000])
 })
 
 test("a success forgives the account at its network", async () => {
@@ -214,6 +218,23 @@ test("after a quarter of an hour of peace all is forgotten", async () => {
   expect(waits).toEqual([])
 })
 
+test("who takes time between guesses waits for each all the same", async () => {
+  const { attempt, clock, waits } = slowed()
+  for (let n = 0; n < 12; n++) await attempt()
+  waits.length = 0
+  clock.now += 60_000
+  await attempt()
+  expect(waits).toEqual([4_000])
+})
+
+test("a failure that is nearly forgotten makes no room for more of them", async () => {
+  const { attempt, clock, waits } = slowed()
+  await attempt()
+  clock.now += 0.9 * throttleLimits.memoryMs
+  for (let n = 0; n < 6; n++) await attempt()
+  expect(waits).toEqual([250])
+})
+
 test("a network from which somebody always signs in gets its failures forgotten, however many there were", async () => {
   const { attempt, clock, waits } = slowed()
   const signIn = async (n: number) => {
@@ -290,4 +311,20 @@ test("of many who sign up at once from one network, those wait who need no more 
   for (const refused of answers.splice(20))
     expect(refused).toMatchObject({ code: "rate_limit.sign_up", detail: { retryAfterS: 11 } })
   expect(answers.filter((answer) => answer !== undefined)).toEqual([])
+})
+
+test("who signs up too often in an hour is told when to come again, in a second at the soonest; this machine never", async () => {
+  const counted: string[] = []
+  const waits = [90.2, 0, undefined]
+  const count = async (network: string) => {
+    counted.push(network)
+    return waits.shift()
+  }
+  const limiter = new SignUpLimiter({ count }, { perHour: 1, perDay: 1 }, () => 1_000_000)
+  const answers = []
+  for (const from of ["127.0.0.1", "::1", "192.0.2.1", "192.0.2.1", "192.0.2.1"])
+    answers.push(await limiter.admit(from))
+  const tooMany = (retryAfterS: number) => ({ code: "rate_limit.sign_up", detail: { retryAfterS } })
+  expect(answers).toMatchObject([undefined, undefined, tooMany(91), tooMany(1), undefined])
+  expect(counted).toEqual(["192.0.2.1", "192.0.2.1", "192.0.2.1"])
 })
