@@ -214,10 +214,8 @@ export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false
   const parsed = ipaddr.parse(address)
   if (parsed.range() !== "unicast") return false
-  // Of IPv6, what is given out (RFC 4291); NAT64 of one's own (RFC 8215) and more lie outside. And documentation (RFC 9637).
-  if (parsed instanceof ipaddr.IPv6)
-    return parsed.match(ipaddr.IPv6.parse("2000::"), 3) && !parsed.match(ipaddr.IPv6.parse("3fff::"), 20)
-  return true
+  // Of IPv6, what is given out (RFC 4291).
+  return !(parsed instanceof ipaddr.IPv6) || parsed.match(ipaddr.IPv6.parse("2000::"), 3)
 }
 
 export async function post(terms: PostTerms, network: WebhookNetwork = internet): Promise<Posted | Problem> {

@@ -27,7 +27,9 @@ test("only addresses of the public Internet are public", () => {
     ],
     ["224.0.0.1", "240.0.0.1", "255.255.255.255", "::", "::1", "::ffff:10.0.0.1", "::ffff:8.8.8.8", "::127.0.0.1"],
     ["64:ff9b::a00:1", "64:ff9b:1::a00:1", "2002:a00:1::", "2001::1", "2001:db8::1", "3fff::1", "fc00::1", "fd12::1"],
-    ["fe80::1", "fec0::1", "ff02::1", "100::1", "5f00::1", "fd00:ec2::254", "localhost", ""],
+    ["fe80::1", "fec0::1", "ff02::1", "100::1", "3fff:fff:ffff::1", "5f00::1", "fd00:ec2::254", "localhost", ""],
+    // Given out to nobody.
+    ["4000::1", "1fff::1", "e000::1", "a::1"],
   ].flat()
   expect(closed.filter(isPublic)).toEqual([])
   const open = ["8.8.8.8", PUBLIC, "172.32.0.1", "100.128.0.1", "2606:4700::1111", "2404:6800:4003::200e"]
@@ -52,7 +54,13 @@ test("a webhook's address is https, with a name, at 443 or 8443, and names nobod
       "https://",
       "https://example.com:22/",
     ],
-    ["https://a:b@example.com/", "https://a@example.com/", "https://example.com/#x", "https://example.com/ x"],
+    [
+      "https://a:b@example.com/",
+      "https://a@example.com/",
+      "https://:b@example.com/",
+      "https://example.com/#x",
+      "https://example.com/ x",
+    ],
     ["https://127.0.0.1/", "https://[::1]/", "https://2130706433/", "https://0x7f.1/", "https://localhost/"],
     ["https://example.com:8080/", `https://example.com/${"x".repeat(2_000)}`],
   ].flat()
@@ -80,6 +88,14 @@ test("a name that turns to a private address is asked once, and a mixed answer i
   expect(receiver.received).toHaveLength(1)
 })
 
+test("an address that is none any more is not asked for, and a name server that fails names nobody", async () => {
+  for (const url of [`http://${HOST}/`, `https://${HOST}:22/`, "https://127.0.0.1/"])
+    expect(await send(url)).toBe("address")
+  expect([receiver.resolved, receiver.connected]).toEqual([[], []])
+  const failing = { ...receiver.network, resolve: () => Promise.reject(new Error("refused")) }
+  expect(await post({ url: `https://${HOST}/`, headers: {}, body: "{}" }, failing)).toBe("dns")
+})
+
 test("a redirect is an answer like another, and is not followed", async () => {
   receiver.answer((_, response) => void response.writeHead(302, { location: "https://169.254.169.254/" }).end())
   expect(await send()).toEqual({ status: 302 })
@@ -96,8 +112,11 @@ test("a certificate of another name, or of nobody, is none", async () => {
 
 test("who hangs, drips or never ends takes no longer than the others", async () => {
   const began = systemClock.running()
-  receiver.answer(() => {})
+  const hungUp = Promise.withResolvers<void>()
+  receiver.answer(({ socket }) => void socket.once("close", hungUp.resolve))
   expect(await send()).toBe("timeout")
+  // Nothing of it is left open.
+  await hungUp.promise
   receiver.answer(({ socket }) => {
     socket.write("HTTP/1.1 200 OK\r\n")
     const drip = setInterval(() => (socket.destroyed ? clearInterval(drip) : socket.write("x-a: b\r\n")), 50)
