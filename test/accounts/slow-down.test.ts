@@ -313,6 +313,8 @@ test("of many who sign up at once from one network, those wait who need no more 
   expect(answers.filter((answer) => answer !== undefined)).toEqual([])
 })
 
+const tooMany = (retryAfterS: number) => ({ code: "rate_limit.sign_up", detail: { retryAfterS } })
+
 test("who signs up too often in an hour is told when to come again, in a second at the soonest; this machine never", async () => {
   const counted: string[] = []
   const waits = [90.2, 0, undefined]
@@ -324,7 +326,6 @@ test("who signs up too often in an hour is told when to come again, in a second 
   const answers = []
   for (const from of ["127.0.0.1", "::1", "192.0.2.1", "192.0.2.1", "192.0.2.1"])
     answers.push(await limiter.admit(from))
-  const tooMany = (retryAfterS: number) => ({ code: "rate_limit.sign_up", detail: { retryAfterS } })
   expect(answers).toMatchObject([undefined, undefined, tooMany(91), tooMany(1), undefined])
   expect(counted).toEqual(["192.0.2.1", "192.0.2.1", "192.0.2.1"])
 })

@@ -48,9 +48,11 @@ test("white space around a secret is no part of it, and nothing else is no secre
   expect(configured(provider, { ID: " \n" })).toBeUndefined()
 })
 
+/** The variables of which it is said that no header takes what they hold. */
+const wrong = (variables: Readonly<Record<string, string>>) =>
+  wrongSecrets([signed], (name) => variables[name]).map((sentence) => sentence.split(" ")[0])
+
 test("each secret that no header takes is named, and none that one takes", () => {
-  const wrong = (variables: Readonly<Record<string, string>>) =>
-    wrongSecrets([signed], (name) => variables[name]).map((sentence) => sentence.split(" ")[0])
   expect(wrong({ ID: "i–d", SECRET: "sec\nret", TOKEN: "to\u007fken" })).toEqual(["ID", "SECRET", "TOKEN"])
   expect(wrong({ ID: "\n i\td \n", SECRET: "\r\nsécret\t", TOKEN: "~ ÿ" })).toEqual([])
   expect(wrong({})).toEqual([])
