@@ -39,7 +39,7 @@ export class Lane {
   #queue: Entry[] = []
   /** How many entries the next batch may have; few while a bad one is looked for. */
   #batchLimit = BATCH_LIMIT
-  #inFlight: { readonly entries: Entry[] } | undefined
+  #inFlight: Entry[] | undefined
   #beganAt = 0
   #retries = 0
   /** In running time: when the first of the queue is due, and when the next commit may begin. */
@@ -58,7 +58,7 @@ export class Lane {
     return this.#queue.length
   }
   get backlog(): number {
-    return this.#queue.length + (this.#inFlight?.entries.length ?? 0)
+    return this.#queue.length + (this.#inFlight?.length ?? 0)
   }
   /** When the next commit ought to begin, in running time; Infinity when nothing waits for one. */
   get beginsAt(): number {
@@ -75,7 +75,7 @@ export class Lane {
 
   /** The entries of the commit under way. */
   get sent(): readonly Entry[] {
-    return this.#inFlight?.entries ?? []
+    return this.#inFlight ?? []
   }
 
   add(entry: Entry): void {
@@ -98,7 +98,7 @@ export class Lane {
   addBarrier(barrier: Barrier): void {
     if (this.#inFlight === undefined && this.#queue.length === 0) return
     barrier.waits++
-    if (this.#queue.length === 0) this.#inFlight?.entries.push(barrier)
+    if (this.#queue.length === 0) this.#inFlight?.push(barrier)
     else this.add(barrier)
   }
 
@@ -107,7 +107,7 @@ export class Lane {
     const isIts = (entry: Entry): entry is SettleEntry =>
       entry.kind === "settle" && entry.settlement.opening.requestId === voided.opening.requestId
     const queued = this.#queue.find(isIts)
-    const sent = this.#inFlight?.entries.find(isIts)
+    const sent = this.#inFlight?.find(isIts)
     if (queued !== undefined) queued.settlement = voided
     else if (sent !== undefined) sent.settlement = voided
     return queued !== undefined
@@ -127,14 +127,14 @@ export class Lane {
       else left.push(entry)
     }
     this.#requeue(left)
-    this.#inFlight = { entries }
+    this.#inFlight = entries
     this.#beganAt = since
     this.retry()
   }
 
   retry(): void {
     if (this.#inFlight === undefined) throw new Error("there is nothing to commit")
-    this.#ports.commit(batchOf(this.#inFlight.entries))
+    this.#ports.commit(batchOf(this.#inFlight))
   }
 
   /** The commit under way has ended: its entries. Accounts that were `met` were left out of it. */
@@ -142,11 +142,11 @@ export class Lane {
     const done = this.#inFlight
     if (done === undefined) throw new Error("a commit ended that nobody began")
     this.#inFlight = undefined
-    if (done.entries.length >= MANY) this.#notBefore = this.#beganAt + BETWEEN_MANY_MS
+    if (done.length >= MANY) this.#notBefore = this.#beganAt + BETWEEN_MANY_MS
     this.#retries = 0
     this.#batchLimit = Math.min(BATCH_LIMIT, 2 * this.#batchLimit)
-    if (this.#contention.booked(done.entries, this.#beganAt, met)) this.#requeue(this.#queue)
-    return done.entries
+    if (this.#contention.booked(done, this.#beganAt, met)) this.#requeue(this.#queue)
+    return done
   }
 
   /**

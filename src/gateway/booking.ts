@@ -145,9 +145,11 @@ export class Booking {
     if (!this.#isCharging) this.#admission.release()
     const billed = this.#billedCall()
     if (this.#bill !== undefined) settling.reverseCharge(ports.actors, billed, this.#bill)
-    this.#bill ??= { record: records.unendedRecord(billed), tokens: undefined, charged: undefined }
-    this.#bill = { ...this.#bill, record: { ...this.#bill.record, errorCode } }
-    settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, this.#bill.record)).then(
+    const unended = { record: records.unendedRecord(billed), tokens: undefined, charged: undefined }
+    const bill = this.#bill ?? unended
+    const record = { ...bill.record, errorCode }
+    this.#bill = { ...bill, record }
+    settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, record)).then(
       () => this.#call.receive({ type: "withdrawn" }),
       (error: unknown) => this.#call.receive({ type: "crashed", error }),
     )

@@ -26,7 +26,7 @@ export const isImage = ({ type }: JsonObject): boolean => IMAGES.includes(type)
 /** An SVG that is sent as a file is read as text. */
 const IMAGE_FILE = /^(?:data:)?image\/(?!svg)/i
 
-/** The same, or a file that its sender calls an image: a model without vision is to see neither. */
+/** Whether a part is an image, or a file that its sender calls one. A model without vision takes neither. */
 export function holdsImage(part: JsonObject): boolean {
   const { source, file, file_data: data } = part
   const called = isObject(source) ? source["media_type"] : isObject(file) ? file["file_data"] : data

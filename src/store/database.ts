@@ -66,7 +66,7 @@ export interface DatabaseOptions {
   readonly maxAttemptMs?: number
   /** How long one statement waits for a lock. 0 is as long as it may take. */
   readonly lockWaitMs?: number
-  /** How many times as long as it says a statement may take now. */
+  /** A factor of all deadlines and attempts, asked for with each statement. 1 without it. */
   readonly patience?: () => number
 }
 

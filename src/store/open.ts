@@ -34,7 +34,7 @@ export interface Store {
   readonly process: RegisteredProcess
   /** Gives back what dead processes leased, and ends their calls. Never throws; it is tried again. */
   closeDeadProcesses(): Promise<void>
-  /** From now on somebody waits for what is asked of it. */
+  /** The gateway serves: from now on statements have their usual deadlines. */
   started(): void
   close(): Promise<void>
 }

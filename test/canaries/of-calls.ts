@@ -102,7 +102,7 @@ export const callCanaries: readonly Canary[] = [
     ...booking,
     name: "503 is told and the call is not withdrawn",
     means: "A client is told that nothing was deducted, asks again, and pays for both.",
-    find: "settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, this.#bill.record)).then(",
+    find: "settling.withdraw(ports.actors, ports.withdrawals, records.settlement(billed, record)).then(",
     replace: "Promise.resolve().then(",
     reason: /a failure was told and charged/,
   },

@@ -1,11 +1,9 @@
 /** A chat client's `prompt_cache_key` is that of responses; backends of all other formats do not have it. */
 import { expect, test } from "bun:test"
-import { decode } from "../../src/bodies/body-processor.ts"
 import type { Json, JsonObject } from "../../src/language/json.ts"
-import type { BackendFormat } from "../../src/language/request.ts"
 import { decodeRequest } from "../../src/wire/chat/format.ts"
 import { exchange } from "../../src/wire/exchange.ts"
-import { must } from "./responses/asking.ts"
+import { droppedNames, must } from "./responses/asking.ts"
 
 const responses = { format: "responses", model: "vendor-m" } as const
 const ask = (key: Json): JsonObject => ({
@@ -17,18 +15,6 @@ const ask = (key: Json): JsonObject => ({
 function sent(key: Json, strip: readonly string[] = []): Json | undefined {
   const translation = must(exchange(must(decodeRequest(ask(key))), responses, { strip }))
   return translation.encodeRequest(100)["prompt_cache_key"]
-}
-
-function leftOut(body: JsonObject, client: "chat" | "responses", format: BackendFormat): readonly string[] {
-  const call = {
-    secret: new Uint8Array(32),
-    accountId: "acc_1",
-    backends: [{ format, model: "vendor-m" }],
-    strip: [],
-    dropped: [],
-    conversationName: undefined,
-  }
-  return must(decode(client, body, { call })).dropped.names
 }
 
 test("a responses backend is sent the key, or nothing where there is none or its model does not take it", () => {
@@ -48,8 +34,8 @@ test("a key of 64 characters goes as it is; a longer one fits, is the same each 
 
 test.each([[1], [{}], [true]])("a key of %p is none, and named", (key) => {
   expect(sent(key)).toBeUndefined()
-  expect(leftOut(ask(key), "chat", "responses")).toEqual(["prompt_cache_key"])
-  expect(leftOut(ask(key), "chat", "messages")).toEqual(["prompt_cache_key"])
+  expect(droppedNames(ask(key), "chat", "responses")).toEqual(["prompt_cache_key"])
+  expect(droppedNames(ask(key), "chat", "messages")).toEqual(["prompt_cache_key"])
 })
 
 test.each([
@@ -62,5 +48,5 @@ test.each([
   ["responses", "messages", ["prompt_cache_key"]],
 ] as const)("from %s to %s it is named as left out where it is: %j", (client, format, names) => {
   const body = client === "chat" ? ask("k") : { model: "m", input: "Hi", prompt_cache_key: "k" }
-  expect(leftOut(body, client, format)).toEqual([...names])
+  expect(droppedNames(body, client, format)).toEqual([...names])
 })

@@ -4,8 +4,7 @@ import { Failure } from "../../src/failure/failure.ts"
 import type { Json, JsonObject } from "../../src/language/json.ts"
 import { decodeRequest } from "../../src/wire/chat/format.ts"
 import { exchange } from "../../src/wire/exchange.ts"
-import { decode } from "../../src/bodies/body-processor.ts"
-import { must } from "./responses/asking.ts"
+import { droppedNames, must } from "./responses/asking.ts"
 
 const schema = { type: "object", properties: {} }
 const ask = (fields: JsonObject): JsonObject => ({
@@ -48,13 +47,5 @@ test.each([
   ["messages", ["verbosity"]],
   ["bedrock", ["verbosity"]],
 ] as const)("for a backend of %s it is named as left out where it is: %j", (format, names) => {
-  const call = {
-    secret: new Uint8Array(32),
-    accountId: "acc_1",
-    backends: [{ format, model: "vendor-m" }],
-    strip: [],
-    dropped: [],
-    conversationName: undefined,
-  }
-  expect(must(decode("chat", ask({ verbosity: "low" }), { call })).dropped.names).toEqual([...names])
+  expect(droppedNames(ask({ verbosity: "low" }), "chat", format)).toEqual([...names])
 })

@@ -5,7 +5,7 @@
  * And what this browser keeps for a person: conversations of the playground, in its own database, and the secret of the key that
  * was made last, in this tab's memory alone. Both are forgotten with everything else of the account when somebody signs out.
  */
-import { type QueryClient, queryOptions, skipToken, useQuery } from "@tanstack/react-query"
+import { type QueryClient, type QueryKey, queryOptions, skipToken, useQuery } from "@tanstack/react-query"
 import type { CreationOptions, RequestOptions } from "../../accounts/passkeys.ts"
 import { type Language, texts } from "../i18n/language.tsx"
 import { api, unwrap } from "./client.ts"
@@ -249,10 +249,14 @@ const freshKeyQuery = queryOptions<string>({
   staleTime: Number.POSITIVE_INFINITY,
 })
 
-export function keepFreshKey(client: QueryClient, secret: string): void {
-  client.setQueryDefaults(freshKeyQuery.queryKey, { gcTime: KEPT_MS })
-  client.setQueryData(freshKeyQuery.queryKey, secret)
+/** In this tab's memory alone, for half an hour at most after it was last shown. */
+export function keepInTab(client: QueryClient, key: QueryKey, value: unknown): void {
+  client.setQueryDefaults(key, { gcTime: KEPT_MS })
+  client.setQueryData(key, value)
 }
+
+export const keepFreshKey = (client: QueryClient, secret: string): void =>
+  keepInTab(client, freshKeyQuery.queryKey, secret)
 
 /** The secret and what is known of its key; undefined where none was made lately, or it works no more. */
 export function useFreshKey() {

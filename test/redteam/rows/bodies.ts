@@ -63,7 +63,7 @@ async function unfinished(arena: Arena, balanceRp: number, connections: number, 
   // Of what is on its way there is more than of what is held.
   await Bun.sleep(4_000)
   const peak = residentMib(pid) - before
-  // Nor is what was refused held, once it is collected: on a slow machine that is later. The bodies themselves may stay for 30 s.
+  // What was refused is garbage until a collection, which a slow machine begins later. The bodies themselves may stay for 30 s.
   let memory = peak
   for (let waitedS = 0; memory >= (connections * 30) / 2 && waitedS < 15; waitedS++) {
     await Bun.sleep(1_000)

@@ -3,6 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query"
 import { Boxes, Code, History, MessageSquare, Settings2 } from "lucide-react"
 import { useEffect, useState } from "react"
 import { useSearchParams } from "wouter"
+import { keepInTab } from "../../api/browser.ts"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { EmptyState, ErrorState, Skeleton } from "../../components/feedback.tsx"
@@ -36,14 +37,13 @@ export default function PlaygroundPage() {
   )
 }
 
-/** What is not sent yet. In this tab's memory alone, until somebody signs out, so that a look at another page loses no words. */
+/** What is not sent yet, kept so that a look at another page loses no words. */
 interface Draft {
   readonly written: WrittenSettings
   readonly message: string
   readonly images: readonly string[]
 }
 const DRAFT = ["playground-draft"]
-const DRAFT_KEPT_MS = 30 * 60_000
 
 interface ChatProps {
   readonly models: readonly [CatalogueModel, ...CatalogueModel[]]
@@ -64,8 +64,7 @@ function Chat({ models, asked }: ChatProps) {
   const [message, setMessage] = useState(draft?.message ?? "")
   const [images, setImages] = useState(draft?.images ?? [])
   useEffect(() => {
-    client.setQueryDefaults(DRAFT, { gcTime: DRAFT_KEPT_MS })
-    client.setQueryData<Draft>(DRAFT, { written, message, images })
+    keepInTab(client, DRAFT, { written, message, images } satisfies Draft)
   }, [client, written, message, images])
   const [shown, setShown] = useState<"history" | "code">()
   // The settings are open where there is room beside the conversation, and closed on a phone.
