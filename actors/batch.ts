@@ -170,17 +170,18 @@ export function settledIn(entries: readonly Entry[]): ReadonlyMap<string, Settle
   return settlements
 }
 
-export function voidOf(settlement: Settlement): Settlement {
-  const [final, ...markers] = settlement.records
-  const record: UsageRecord = {
-    ...final,
-    status: "billing_error",
-    charge: zero,
-    absorbed: zero,
-    excess: zero,
-    flagged: true,
-  }
-  return { opening: settlement.opening, records: [record, ...markers], voided: true }
+/** The final record of a call that is taken back: nobody bears anything of it. */
+export const voidedRecord = (record: UsageRecord): UsageRecord => ({
+  ...record,
+  status: "billing_error",
+  charge: zero,
+  absorbed: zero,
+  excess: zero,
+  flagged: true,
+})
+
+export function voidOf({ opening, records: [final, ...markers] }: Settlement): Settlement {
+  return { opening, records: [voidedRecord(final), ...markers], voided: true }
 }
 
 /** Tells who waits for entries that they are durable. */

@@ -3,6 +3,7 @@
  * What the ledger says comes back to the call as events.
  */
 import type { KeyRecord } from "../../actors/key-record.ts"
+import { voidedRecord } from "../../actors/batch.ts"
 import { runThen } from "../../actors/kernel/actor.ts"
 import type { Opening, Settled, UsageRecord } from "../../actors/ledger.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
@@ -157,7 +158,7 @@ export class Booking {
 
   /** It is kept that nothing is charged. */
   onWithdrawn(): void {
-    this.#report(records.withdrawn(this.#requireBill().record), false)
+    this.#report(voidedRecord(this.#requireBill().record), false)
   }
 
   #requireBill(): settling.Bill {

@@ -142,16 +142,6 @@ export function booked(record: UsageRecord, settled: Settled): UsageRecord {
   return { ...record, charge: zero, absorbed, status: "billing_error", flagged: true }
 }
 
-/** The record as it is when it was withdrawn. */
-export const withdrawn = (record: UsageRecord): UsageRecord => ({
-  ...record,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  status: "billing_error",
-  flagged: true,
-})
-
 /** The record of a call that is withdrawn before it had an end. */
 export const unendedRecord = (call: BilledCall): UsageRecord => ({
   part: 0,

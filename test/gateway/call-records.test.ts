@@ -1,10 +1,10 @@
 /** What is gathered of refused calls: counts that are whole, rows that are few, whatever floods in. And the records of those that were forwarded. */
 import { expect, test } from "bun:test"
-import type { UsageRecord } from "../../actors/ledger.ts"
+import { type UsageRecord, voidedRecord } from "../../actors/batch.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"
 import type { Offer } from "../../src/catalogue/model.ts"
-import { booked, RefusedCalls, settlement, withdrawn } from "../../src/gateway/call-records.ts"
+import { booked, RefusedCalls, settlement } from "../../src/gateway/call-records.ts"
 import { firstRequestId, newRequestId } from "../../src/http/edge.ts"
 import type { RefusedCall, RefusedCount } from "../../src/store/refused-calls.ts"
 
@@ -199,7 +199,7 @@ test("what a process answers that has no access any more is charged to nobody, a
 
 test("of what was withdrawn nobody bears anything", () => {
   const nothing = { charge: zero, absorbed: zero, excess: zero, status: "billing_error", flagged: true } as const
-  expect(withdrawn(record)).toEqual({ ...record, ...nothing })
+  expect(voidedRecord(record)).toEqual({ ...record, ...nothing })
 })
 
 const marker = (id: string, status: "fallback_429" | "fallback_oversize", attempts: number) => ({
