@@ -6,10 +6,11 @@
  * The limit is not here: the database grants no more than the limit leaves, so a changed one needs only new leasing.
  */
 import { CountedWindow, type CountNews, type Wait } from "./counted-window.ts"
+import type { Reply } from "./kernel/actor.ts"
 import type { Clock } from "./kernel/clock.ts"
 import type { LeaseDriver, LeaseNews, Share } from "./lease.ts"
 import { LeasedPurse } from "./leased-purse.ts"
-import { type Micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
+import { type Micro, micro, minus, notNegative, plus, smaller, zero } from "./money/micro.ts"
 import type { KeyCalendar, PeriodStarts, SpendingPeriod } from "./period.ts"
 import { SlidingWindow, type WindowCounts, type WindowView } from "./window.ts"
 
@@ -200,6 +201,13 @@ export class Budget {
   /** Counts a call that holds nothing here. It is charged in full: when it was admitted no budget said otherwise. */
   count(actual: Micro): void {
     this.purse.count(actual)
+  }
+
+  /** Charges a call whose hold was lost in a crash: it may cost what is left. Where that is not known there is no reply. */
+  settleUnheld(requestId: string, actual: Micro, reply: Reply<Micro>): void {
+    this.purse.hold({ requestId, least: micro(1n), target: actual }, (outcome) => {
+      if (outcome !== "unavailable") reply(this.purse.settle(requestId, actual).charge)
+    })
   }
 
   unsettle(charge: Micro): void {

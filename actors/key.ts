@@ -23,7 +23,7 @@ import {
   type ReserveReply,
 } from "./key-record.ts"
 import type { LeaseNews, Share } from "./lease.ts"
-import { type Micro, micro, minus, notNegative, zero } from "./money/micro.ts"
+import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { isWithin } from "./network.ts"
 import { unreachable } from "./unreachable.ts"
 import type { WindowCounts } from "./window.ts"
@@ -210,10 +210,7 @@ export class Key implements Behaviour<KeyCommand> {
       budget?.count(actual)
       return reply(actual)
     }
-    // Who held for it crashed. It may cost what is left; where that cannot be found out nobody answers.
-    budget.purse.hold({ requestId, least: micro(1n), target: actual }, (outcome) => {
-      if (outcome !== "unavailable") reply(budget.purse.settle(requestId, actual).charge)
-    })
+    budget.settleUnheld(requestId, actual, reply)
   }
 
   /** Ends a reservation for which `tokens` were used after all. */

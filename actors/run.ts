@@ -8,7 +8,7 @@
 import { Budget, type BudgetPorts } from "./key-limits.ts"
 import type { Behaviour, Reply } from "./kernel/actor.ts"
 import type { HoldOutcome, HoldRequest, LeaseNews } from "./lease.ts"
-import { type Micro, micro, minus, notNegative, zero } from "./money/micro.ts"
+import { type Micro, minus, notNegative, zero } from "./money/micro.ts"
 import { unreachable } from "./unreachable.ts"
 
 /** A run as it is in durable state. */
@@ -225,14 +225,11 @@ export class Run implements Behaviour<RunCommand> {
 
   /** No more than the hold and what is left of the budget. */
   #onSettle(requestId: string, actual: Micro, reply: Reply<Micro>): void {
-    const purse = this.#run?.budget.purse
+    const budget = this.#run?.budget
     // It was there when the call was admitted, and is not removed for weeks after its end.
-    if (purse === undefined) return reply(zero)
-    if (this.#held.delete(requestId) || actual === zero) return reply(purse.settle(requestId, actual).charge)
-    // Who held for it crashed. It may cost what is left; where that cannot be found out nobody answers.
-    purse.hold({ requestId, least: micro(1n), target: actual }, (outcome) => {
-      if (outcome !== "unavailable") reply(purse.settle(requestId, actual).charge)
-    })
+    if (budget === undefined) return reply(zero)
+    if (this.#held.delete(requestId) || actual === zero) return reply(budget.purse.settle(requestId, actual).charge)
+    budget.settleUnheld(requestId, actual, reply)
   }
 
   #view(): RunView | undefined {
