@@ -61,7 +61,10 @@ export const totalTokens = (tokens: Tokens): number =>
 export const COST_DIGITS = 9
 const MILLION = 1_000_000n
 const NANO = 10n ** BigInt(COST_DIGITS)
-/** What costs more than that was counted without sense. A sum of some can still be said. */
+/**
+ * The most that one call may cost the house, be priced at for its input alone, or be counted beyond its bounds: what comes to
+ * more was counted without sense. A few of them added up can still be said in JSON.
+ */
 export const largestCost: Micro = micro(largestMicro / 8n)
 
 /**
@@ -232,9 +235,6 @@ interface Counted {
   readonly excess: Micro
 }
 
-/** A part of an amount that JSON can still say, so that a few of them added up can be said too. */
-const LARGEST_PART: Micro = micro(largestMicro / 8n)
-
 /**
  * What of a backend's counts is charged: up to the answer limit that was forwarded, for each of the answers asked
  * for, and up to the context window (decisions §13.2). What is over is borne by the house, whatever made the backend
@@ -258,11 +258,11 @@ export function bounded(counted: Tokens, bounds: CountBounds, rates: Rates): Cou
     cacheWrite: counted.cacheWrite - cacheWrite,
     output: counted.output - output,
   }
-  return { tokens: { input, cacheRead, cacheWrite, output }, excess: smaller(price(excess, rates), LARGEST_PART) }
+  return { tokens: { input, cacheRead, cacheWrite, output }, excess: smaller(price(excess, rates), largestCost) }
 }
 
 /** Without a window a count may be any safe integer, but its price has to be one that can be said. */
 function mostPriced({ input, cacheRead, cacheWrite }: Rates): number {
   const dearest = larger(input, larger(cacheRead, cacheWrite))
-  return dearest === 0n ? Number.MAX_SAFE_INTEGER : Number(LARGEST_PART / dearest)
+  return dearest === 0n ? Number.MAX_SAFE_INTEGER : Number(largestCost / dearest)
 }
