@@ -6,6 +6,7 @@ import type { RefusedCall, RefusedCallStore, RefusedCount } from "../store/refus
 import type { Settled, Settlement, UsageRecord } from "../../actors/ledger.ts"
 import { microToJson, plus, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"
+import type { Offer } from "../catalogue/model.ts"
 import type { CostPart } from "./call-costs.ts"
 import type { Marker } from "./candidates.ts"
 import type { FinishedCall } from "./ports.ts"
@@ -142,19 +143,29 @@ export function booked(record: UsageRecord, settled: Settled): UsageRecord {
   return { ...record, charge: zero, absorbed, status: "billing_error", flagged: true }
 }
 
+/** What a record says of a model that was asked once, where nobody is charged for it. */
+const unbilled = ({ model, price }: Offer) =>
+  ({
+    model: model.id,
+    priceId: price.id,
+    tokens: noTokens,
+    charge: zero,
+    absorbed: zero,
+    excess: zero,
+    turns: 1,
+    attempts: 1,
+    errorCode: undefined,
+    flagged: false,
+    firstTokenMs: undefined,
+    durationMs: 0,
+  }) satisfies Partial<UsageRecord>
+
 /** The record of a call that is withdrawn before it had an end. */
 export const unendedRecord = (call: BilledCall): UsageRecord => ({
+  ...unbilled(call.admission.offer),
   part: 0,
-  model: call.admission.offer.model.id,
-  priceId: call.admission.offer.price.id,
   status: "billing_error",
-  tokens: noTokens,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  turns: 1,
   attempts: call.attempts,
-  errorCode: undefined,
   flagged: true,
   firstTokenMs: call.firstTokenMs,
   durationMs: call.durationMs,
@@ -174,38 +185,18 @@ export const settlement = ({ opening, markers, costs }: BilledCall, record: Usag
 
 /** Of the house's own books: it has no charge and no tokens, so that it is no part of what its customer is told. */
 const costRecord = ({ kind, offer, member, cost }: CostPart, part: number): UsageRecord => ({
+  ...unbilled(offer),
   part,
-  model: offer.model.id,
-  priceId: offer.price.id,
   status: kind === "searches" ? "ok" : "upstream_error",
-  tokens: noTokens,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  turns: 1,
-  attempts: 1,
-  errorCode: undefined,
-  flagged: false,
-  firstTokenMs: undefined,
-  durationMs: 0,
   member,
   cost,
 })
 
 const markerRecord = (marker: Marker, index: number): UsageRecord => ({
+  ...unbilled(marker.offer),
   part: index + 1,
-  model: marker.offer.model.id,
-  priceId: marker.offer.price.id,
   status: marker.status,
-  tokens: noTokens,
-  charge: zero,
-  absorbed: zero,
-  excess: zero,
-  turns: 1,
   attempts: marker.attempts,
-  errorCode: undefined,
-  flagged: false,
-  firstTokenMs: undefined,
   durationMs: marker.durationMs,
   member: marker.member,
   // It was refused, and what is refused is not billed; the tries before it are parts of their own.

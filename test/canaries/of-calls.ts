@@ -141,8 +141,8 @@ export const callCanaries: readonly Canary[] = [
     detector: "worlds",
     name: "a marker is charged",
     means: "A model that was rerouted from is paid for, and the one that answered too.",
-    find: "charge: zero,\n  absorbed: zero,\n  excess: zero,\n  turns: 1,\n  attempts: marker.attempts,",
-    replace: "charge: 1n,\n  absorbed: zero,\n  excess: zero,\n  turns: 1,\n  attempts: marker.attempts,",
+    find: "...unbilled(marker.offer),",
+    replace: "...unbilled(marker.offer),\n  charge: 1n,",
     reason: /only an answer is charged|does not hold|charge|record/,
   },
   {
