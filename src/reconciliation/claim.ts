@@ -121,6 +121,9 @@ const BOOKED_COLUMNS = "idempotency_key, debit_account, credit_account, amount_m
 const CHARGE_COLUMNS = "'charge:' || request_id, account_id, 'house:revenue', amount_micro"
 /** All transfers that are rows of their own. */
 export const BOOKED = `(select ${BOOKED_COLUMNS} from transfers union all select ${CHARGE_COLUMNS} from charges)`
+export const CALL_KINDS = "'charge', 'absorb', 'void', 'void-absorb'"
+/** Of transfers, those of calls. */
+export const OF_CALLS = `split_part(idempotency_key, ':', 1) in (${CALL_KINDS})`
 /** Of calls from it on a record is its charge. */
 export const OWN_CHARGES = "(select until_call from charges_end)"
 

@@ -6,21 +6,20 @@
  * everything is read (`reconcile.ts`), so what only seems to differ freezes nobody.
  */
 import type { Proof } from "../store/reconciliations.ts"
-import { balances, charges, claims, houseOwes } from "./claims.ts"
+import { balances, charges, claims, houseOwes, transfersOfCalls } from "./claims.ts"
 import {
   ARCHIVED_CALLS,
+  CALL_KINDS,
   type Claim,
   CREDIT_KEY,
   movedSince,
   type New,
   newSince,
-  OWN_CHARGES,
+  OF_CALLS,
   refundsSince,
   type Replaced,
 } from "./claim.ts"
 import { sumsSince } from "./claims-of-sums.ts"
-
-const OF_CALLS = "('charge', 'absorb', 'void', 'void-absorb')"
 
 /** All claims, in their order. */
 export function claimsSince(proof: Proof): readonly Claim[] {
@@ -65,38 +64,26 @@ const ofCalls = ({ call, usage, booked }: New): Replaced => {
         with calls as materialized (
           select request_id from usage where request_id >= ${call}
           union select request_id from call_changes
-          union select split_part(idempotency_key, ':', 2) from ${booked} t where split_part(idempotency_key, ':', 1) in ${OF_CALLS}
-        ), parts as (
-          -- Each by its key, however many transfers there are.
-          select c.request_id, k.kind, t.debit_account, t.credit_account, t.amount_micro
-          from calls c cross join unnest(array['charge', 'absorb', 'void', 'void-absorb']) as k (kind) cross join lateral (
-            select * from transfers where idempotency_key = k.kind || ':' || c.request_id offset 0
-          ) t
-          union all
-          select c.request_id, 'charge', t.account_id, 'house:revenue', t.amount_micro
-          from calls c cross join lateral (select * from charges where request_id = c.request_id offset 0) t
-        ), booked as (
-          select request_id,
-            max(case kind when 'charge' then debit_account when 'void' then credit_account end) as account_id,
-            sum(case kind when 'charge' then amount_micro when 'void' then -amount_micro else 0 end) as charged,
-            sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro else 0 end) as absorbed
-          from parts group by 1
-        ), recorded as (
-          select c.request_id, max(u.account_id) as account_id, sum(u.absorbed_micro) as absorbed,
-            sum(case when c.request_id < ${OWN_CHARGES} then u.charge_micro else 0 end) as charged
-          from calls c cross join lateral (select * from usage where request_id = c.request_id offset 0) u group by 1
-        )
-        select coalesce(r.account_id, b.account_id) as account_id, request_id,
-          b.charged as charge_booked_micro, r.charged as charge_recorded_micro,
-          b.absorbed as absorbed_booked_micro, r.absorbed as absorbed_recorded_micro
-        from booked b full join recorded r using (request_id)
-        where coalesce(b.charged, 0) <> coalesce(r.charged, 0) or coalesce(b.absorbed, 0) <> coalesce(r.absorbed, 0)`,
+          union select split_part(idempotency_key, ':', 2) from ${booked} t where ${OF_CALLS}
+        ), ${transfersOfCalls(
+          `parts as (
+            -- Each by its key, however many transfers there are.
+            select c.request_id, k.kind, t.debit_account, t.credit_account, t.amount_micro
+            from calls c cross join unnest(array[${CALL_KINDS}]) as k (kind) cross join lateral (
+              select * from transfers where idempotency_key = k.kind || ':' || c.request_id offset 0
+            ) t
+            union all
+            select c.request_id, 'charge', t.account_id, 'house:revenue', t.amount_micro
+            from calls c cross join lateral (select * from charges where request_id = c.request_id offset 0) t
+          )`,
+          "calls c cross join lateral (select * from usage where request_id = c.request_id offset 0) u",
+        )}`,
     },
     // A transfer of a call that is archived by now: then all are added up.
     "the transfers of archived calls are what was archived": {
       contradictions: `
         select null::text as account_id, idempotency_key, amount_micro from ${booked} t
-        where split_part(idempotency_key, ':', 1) in ${OF_CALLS} and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}`,
+        where ${OF_CALLS} and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}`,
     },
     "a charge goes from its own account to revenue, and is taken back the same way": {
       compared: `${booked} t`,

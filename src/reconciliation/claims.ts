@@ -7,7 +7,7 @@
  */
 import { claimsOfSums } from "./claims-of-sums.ts"
 import { type Claim, claimsOfRefunds, claimsOfTopUps } from "./claim.ts"
-import { ARCHIVED_AT, ARCHIVED_CALLS, BOOKED, movedBy, ofEach, OWN_CHARGES, partiesOf } from "./claim.ts"
+import { ARCHIVED_AT, ARCHIVED_CALLS, BOOKED, movedBy, OF_CALLS, ofEach, OWN_CHARGES, partiesOf } from "./claim.ts"
 
 const PRICE = `u.input_tokens::numeric * p.input_micro + u.output_tokens::numeric * p.output_micro
   + u.cache_read_tokens::numeric * p.cache_read_micro + u.cache_write_tokens::numeric * p.cache_write_micro`
@@ -74,6 +74,26 @@ export const charges = (charged: string): string => `
       from open o left join charged c on c.lease_id = o.id
       where o.settled_micro <> coalesce(c.amount, 0)`
 
+// Of transfers of calls, by their `kind`: less what was taken back.
+const CHARGED = "sum(case kind when 'charge' then amount_micro when 'void' then -amount_micro else 0 end)"
+const ABSORBED = "sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro else 0 end)"
+
+/** Of `parts`, which are transfers of calls by `kind` and `request_id`, and of the records of the same calls (`u`). */
+export const transfersOfCalls = (parts: string, records: string): string => `${parts}, booked as (
+        select request_id, max(case kind when 'charge' then debit_account when 'void' then credit_account end) as account_id,
+          ${CHARGED} as charged, ${ABSORBED} as absorbed
+        from parts group by 1
+      ), recorded as (
+        select u.request_id, max(u.account_id) as account_id, sum(u.absorbed_micro) as absorbed,
+          sum(case when u.request_id < ${OWN_CHARGES} then u.charge_micro else 0 end) as charged
+        from ${records} group by 1
+      )
+      select coalesce(r.account_id, b.account_id) as account_id, request_id,
+        b.charged as charge_booked_micro, r.charged as charge_recorded_micro,
+        b.absorbed as absorbed_booked_micro, r.absorbed as absorbed_recorded_micro
+      from booked b full join recorded r using (request_id)
+      where coalesce(b.charged, 0) <> coalesce(r.charged, 0) or coalesce(b.absorbed, 0) <> coalesce(r.absorbed, 0)`
+
 export const claims: readonly Claim[] = [
   {
     name: "a balance is the sum of its transfers",
@@ -124,28 +144,15 @@ export const claims: readonly Claim[] = [
     name: "the transfers of a call are its charge and what the house absorbed of it",
     of: "usage",
     contradictions: `
-      with parts as (
-        select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
-          debit_account, credit_account, amount_micro
-        from ${BOOKED} b where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
-          and split_part(idempotency_key, ':', 2) >= ${ARCHIVED_CALLS}
-      ), booked as (
-        select request_id,
-          max(case kind when 'charge' then debit_account when 'void' then credit_account end) as account_id,
-          sum(case kind when 'charge' then amount_micro when 'void' then -amount_micro else 0 end) as charged,
-          sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro else 0 end) as absorbed
-        from parts group by 1
-      ), recorded as (
-        select request_id, max(account_id) as account_id, sum(absorbed_micro) as absorbed,
-          sum(case when request_id < ${OWN_CHARGES} then charge_micro else 0 end) as charged
-        from usage where request_id >= ${ARCHIVED_CALLS}
-          and (absorbed_micro <> 0 or (charge_micro <> 0 and request_id < ${OWN_CHARGES})) group by 1
-      )
-      select coalesce(r.account_id, b.account_id) as account_id, request_id,
-        b.charged as charge_booked_micro, r.charged as charge_recorded_micro,
-        b.absorbed as absorbed_booked_micro, r.absorbed as absorbed_recorded_micro
-      from booked b full join recorded r using (request_id)
-      where coalesce(b.charged, 0) <> coalesce(r.charged, 0) or coalesce(b.absorbed, 0) <> coalesce(r.absorbed, 0)`,
+      with ${transfersOfCalls(
+        `parts as (
+          select split_part(idempotency_key, ':', 1) as kind, split_part(idempotency_key, ':', 2) as request_id,
+            debit_account, credit_account, amount_micro
+          from ${BOOKED} b where ${OF_CALLS} and split_part(idempotency_key, ':', 2) >= ${ARCHIVED_CALLS}
+        )`,
+        `usage u where request_id >= ${ARCHIVED_CALLS}
+          and (absorbed_micro <> 0 or (charge_micro <> 0 and request_id < ${OWN_CHARGES}))`,
+      )}`,
   },
   {
     name: "the transfers of archived calls are what was archived",
@@ -153,12 +160,9 @@ export const claims: readonly Claim[] = [
     contradictions: `
       with parts as (
         select split_part(idempotency_key, ':', 1) as kind, amount_micro
-        from all_transfers where split_part(idempotency_key, ':', 1) in ('charge', 'absorb', 'void', 'void-absorb')
-          and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}
+        from all_transfers where ${OF_CALLS} and split_part(idempotency_key, ':', 2) < ${ARCHIVED_CALLS}
       ), booked as (
-        select coalesce(sum(case kind when 'charge' then amount_micro when 'void' then -amount_micro end), 0) as charged,
-          coalesce(sum(case kind when 'absorb' then amount_micro when 'void-absorb' then -amount_micro end), 0) as absorbed
-        from parts
+        select coalesce(${CHARGED}, 0) as charged, coalesce(${ABSORBED}, 0) as absorbed from parts
       ), recorded as (
         -- Some may have been where no month was made.
         select coalesce(sum(charge_micro), 0) as charged, coalesce(sum(absorbed_micro), 0) as absorbed from (
