@@ -34,9 +34,14 @@ import type { SpendingAlertStore } from "../store/alerts.ts"
 
 const hex = (keyHash: Uint8Array): string => Buffer.from(keyHash).toString("hex")
 
-/** Mail needs an SMTP server, and a base address for links that does not come from a visitor's header. */
-export const sendsLinks = ({ SMTP_URL, PUBLIC_URL }: Config): boolean =>
-  SMTP_URL !== undefined && PUBLIC_URL !== undefined
+/** Whether mail leaves: there is a server that takes it. */
+export const sendsMail = (
+  config: Config,
+): config is Config & { readonly SMTP_URL: string; readonly MAIL_FROM: string } =>
+  config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined
+
+/** And a base address for links that does not come from a visitor's header. */
+export const sendsLinks = (config: Config): boolean => sendsMail(config) && config.PUBLIC_URL !== undefined
 
 export const trialCreditLimits = (config: Config): TrialCreditLimits | undefined =>
   config.TRIAL_CREDIT_RP === 0

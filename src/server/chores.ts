@@ -25,6 +25,7 @@ import { countCustomers, sumProfitParts } from "../store/operator/profit-parts.t
 import { outbox } from "../store/outbox.ts"
 import { sessionStore } from "../store/sessions.ts"
 import { sumUsageSpans } from "../store/usage-spans.ts"
+import { sendsMail } from "./accounts.ts"
 import type { Parts } from "./parts.ts"
 
 /** More than what operators are shown of them. */
@@ -141,14 +142,10 @@ const chores = (
   ]
 }
 
-const sendsMail = ({ SMTP_URL: url, MAIL_FROM: from }: Parts["config"]): boolean =>
-  url !== undefined && from !== undefined
-
 function openDeliveries({ config, log, store }: Parts): Deliveries {
-  const { SMTP_URL: url, MAIL_FROM: from } = config
   return new Deliveries({
     outbox: outbox(store.database, sendsMail(config)),
-    mailer: url === undefined || from === undefined ? undefined : smtpMailer({ url, from }),
+    mailer: sendsMail(config) ? smtpMailer({ url: config.SMTP_URL, from: config.MAIL_FROM }) : undefined,
     log,
   })
 }

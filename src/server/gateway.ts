@@ -27,6 +27,7 @@ import type { Store, StoreParts } from "../store/open.ts"
 import { WithdrawalFiles } from "../store/withdrawals.ts"
 import { batchRequests } from "../upstream/client.ts"
 import type { Backends } from "../upstream/providers.ts"
+import { sendsMail } from "./accounts.ts"
 import { NeighbourSockets } from "./sockets.ts"
 
 export interface ServerOptions {
@@ -105,7 +106,7 @@ export async function openGateway(
     largeBodies: new LargeBodies(bodyWorkers),
     runtime,
     processId: process.id,
-    store: actorStore(database, process.id, config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined),
+    store: actorStore(database, process.id, sendsMail(config)),
     // The embedded database has one process, so nothing is shared.
     ...(config.DATABASE_URL !== undefined && { share: () => process.share() }),
     counts,

@@ -29,7 +29,7 @@ import { openTracing } from "../traces/tracing.ts"
 import { PageOrigins } from "../accounts/keys.ts"
 import { pageOriginStore } from "../store/live-keys.ts"
 import type { RedisCounts } from "../redis/counts.ts"
-import { openAccounts, type People } from "./accounts.ts"
+import { openAccounts, type People, sendsMail } from "./accounts.ts"
 import { openGateway, type ServerOptions, type Standstills, watchForStandstills } from "./gateway.ts"
 
 export interface Parts extends People {
@@ -89,7 +89,7 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
   const history = new BackendHistory({ store: backendHistoryStore(database, store.process.id), now: Date.now })
   const spendingAlerts = spendingAlertStore({
     database,
-    sendsMail: config.SMTP_URL !== undefined && config.MAIL_FROM !== undefined,
+    sendsMail: sendsMail(config),
     tells: config.DATABASE_URL !== undefined,
     firstId: firstRequestId,
   })

@@ -36,7 +36,7 @@ import { statusNoteStore } from "../store/operator/status-notes.ts"
 import { runStore } from "../store/runs.ts"
 import { usageSumStore } from "../store/usage-sums.ts"
 import { usageStore } from "../store/usage.ts"
-import { sendsLinks, trialCreditLimits } from "./accounts.ts"
+import { sendsLinks, sendsMail, trialCreditLimits } from "./accounts.ts"
 import { startChores } from "./chores.ts"
 import type { ServerOptions } from "./gateway.ts"
 import { openParts, type Parts } from "./parts.ts"
@@ -220,7 +220,7 @@ function routes({
         seller: sellerOf(config),
         about: {
           supportContact: config.SUPPORT_CONTACT,
-          sendsMail: config.SMTP_URL !== undefined,
+          sendsMail: sendsMail(config),
           sendsLinks: sendsLinks(config),
           passkeyOrigin: () => (passkeys.party.unavailable === undefined ? passkeys.party.origin : undefined),
           legalVersion: legal.version,
