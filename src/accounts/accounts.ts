@@ -3,7 +3,7 @@
  * is a Failure; each change is committed when its promise resolves.
  */
 import { nanoid } from "nanoid"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { AccountChange, MemberRole, OwnedKey } from "../store/account-settings.ts"
 import type { Account, AccountStore, ClientInfo, FirstSteps, FreezeAct } from "../store/accounts.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
@@ -114,7 +114,7 @@ export class Accounts {
       network: networkOf(from.address),
     })
     if (account === undefined) {
-      return new Failure("request.invalid", { message: "'email' belongs to an account already; sign in instead." })
+      return invalid("'email' belongs to an account already; sign in instead.")
     }
     attempt.succeeded()
     await this.#parts.mail.welcome(account.id, account.email, from.address)
@@ -225,7 +225,7 @@ export class Accounts {
     const isKnown = timeZone === undefined || knownTimeZone(timeZone)
     const keys = isKnown ? await this.#parts.accounts.change(session.accountId, change) : undefined
     if (keys === undefined) {
-      return new Failure("request.invalid", { message: `'time_zone' must be ${TimeZone.description}.` })
+      return invalid(`'time_zone' must be ${TimeZone.description}.`)
     }
     this.#parts.accountChanged(session.accountId)
     // A key's budget is of a calendar period in this zone.
@@ -245,7 +245,7 @@ export class Accounts {
     const keys = await this.#parts.accounts.delete(session.accountId)
     if (keys === "last-owner") {
       const message = "The last owner's account cannot be deleted: make somebody else an owner first."
-      return new Failure("request.invalid", { message })
+      return invalid(message)
     }
     this.#parts.accountChanged(session.accountId)
     return await this.#inForce(keys)

@@ -7,7 +7,7 @@ import type { Micro } from "../../actors/money/micro.ts"
 import { isPartOf, readNetwork } from "../../actors/network.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import type { WindowView } from "../../actors/window.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { KeyChange, KeyPage } from "../store/api-keys.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
 import type { KeyName } from "../store/account-settings.ts"
@@ -150,8 +150,6 @@ const childOf = ({ accountId, keyId: parent }: Manager, keyId: string): KeyName 
   childOf: parent,
 })
 
-const invalid = (message: string): Failure => new Failure("request.invalid", { message })
-
 type Parent = Pick<
   KeyRecord,
   | "requestsPerMinute"
@@ -234,4 +232,4 @@ function areWithin(networks: readonly string[] | null | undefined, ofParent: rea
 }
 
 const outside = (field: string, must: string): Failure =>
-  new Failure("request.invalid", { message: `'${field}' must be ${must}: the key that it is a child of has no more.` })
+  invalid(`'${field}' must be ${must}: the key that it is a child of has no more.`)

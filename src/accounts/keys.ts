@@ -7,7 +7,7 @@ import type { Fallback, KeyView } from "../../actors/key-record.ts"
 import type { Micro } from "../../actors/money/micro.ts"
 import type { SpendingPeriod } from "../../actors/period.ts"
 import { unreachable } from "../../actors/unreachable.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { ApiKeyStore, ChildCounts, KeyChange, KeyCounts, KeyPage, NotMade } from "../store/api-keys.ts"
 import type { Breaker } from "../store/breakers.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
@@ -167,12 +167,10 @@ export class Keys {
     if (record === "frozen") return accountFrozen()
     if (record === "done before") return new Failure("idempotency.finished")
     if (record === "revoked") {
-      return new Failure("request.invalid", { message: "A revoked key cannot be rotated; make another." })
+      return invalid("A revoked key cannot be rotated; make another.")
     }
     if (record === "too often") {
-      return new Failure("request.invalid", {
-        message: `A key has at most ${SECRETS_A_DAY} secrets a day; make another.`,
-      })
+      return invalid(`A key has at most ${SECRETS_A_DAY} secrets a day; make another.`)
     }
     const applied = await this.#applied(name, record)
     return applied instanceof Failure ? applied : { key, record: applied }
@@ -201,13 +199,13 @@ function notMade(why: NotMade, counts: KeyCounts | ChildCounts): Failure {
     case "no parent":
       return new Failure("auth.management_token_invalid")
     case "too many":
-      return tooMany(
+      return invalid(
         "ofKey" in counts
           ? `A key has at most ${counts.ofKey} active children, and an account ${counts.active}; revoke one that is not needed.`
           : `An account has at most ${counts.active} active keys; revoke one that is not needed.`,
       )
     case "too many today":
-      return tooMany(
+      return invalid(
         `An account makes at most ${counts.aDay} ${"ofKey" in counts ? "children of keys" : "keys"} in 24 hours; make another later.`,
       )
     default:
@@ -215,11 +213,8 @@ function notMade(why: NotMade, counts: KeyCounts | ChildCounts): Failure {
   }
 }
 
-const noModel = (id: string): Failure =>
-  new Failure("request.invalid", { message: `'models' names ${JSON.stringify(id)}, which is not in the catalogue.` })
-const tooMany = (message: string): Failure => new Failure("request.invalid", { message })
-const halfBudget = (): Failure =>
-  new Failure("request.invalid", { message: "'spending_limit_micro' and 'spending_period' go together." })
+const noModel = (id: string): Failure => invalid(`'models' names ${JSON.stringify(id)}, which is not in the catalogue.`)
+const halfBudget = (): Failure => invalid("'spending_limit_micro' and 'spending_period' go together.")
 
 // Origins of web pages that may call with a key (docs/decisions/2026-11-23-pages-call-with-keys-that-list-them.md). All origins that any
 // key lists are in memory, so that a pre-flight, which anybody may send, needs no database.

@@ -2,7 +2,7 @@
  * Links by mail: an account's owner proves an address, moves to another one, or resets a forgotten password. Nothing here reveals to a
  * visitor who has an account (except the sign-up, decisions §10).
  */
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { AccountMailStore } from "../store/account-mails.ts"
 import type { Account, ClientInfo } from "../store/accounts.ts"
 import type { SessionStore } from "../store/sessions.ts"
@@ -129,10 +129,7 @@ export class Links {
   }
 }
 
-const taken = (): Failure => new Failure("request.invalid", { message: "'email' belongs to an account already." })
-const deadLink = (): Failure =>
-  new Failure("request.invalid", {
-    message: "'token' is not good any more, or is another account's; ask for a new mail.",
-  })
+const taken = (): Failure => invalid("'email' belongs to an account already.")
+const deadLink = (): Failure => invalid("'token' is not good any more, or is another account's; ask for a new mail.")
 const noMail = (): Failure =>
   new Failure("request.unsupported_feature", { message: "This gateway sends no mail; ask whoever runs it." })

@@ -5,7 +5,7 @@
  */
 import { nanoid } from "nanoid"
 import { unreachable } from "../../actors/unreachable.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid, wholeSeconds } from "../failure/failure.ts"
 import { type MemberRole, memberRoles } from "../store/account-settings.ts"
 import type { ClientInfo } from "../store/accounts.ts"
 import { actingAs } from "../store/database.ts"
@@ -155,7 +155,7 @@ export class Members {
     const { allowances, mail } = this.#parts
     const name = `invitations ${accountId}`
     const waitS = await allowances.take({ name, most: INVITATIONS_A_DAY, seconds: DAY_S })
-    if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+    if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: wholeSeconds(waitS) })
     return mail.isOn ? await mail.admit({ kind: "invitation", to, from }) : undefined
   }
 
@@ -165,7 +165,6 @@ export class Members {
   }
 }
 
-const invalid = (message: string): Failure => new Failure("request.invalid", { message })
 const unproved = (): Failure => invalid("Prove the account's own e-mail address before you invite others.")
 const deadLink = (): Failure => invalid("'token' is not good any more; ask whoever invited you for another link.")
 

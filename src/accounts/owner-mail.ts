@@ -7,7 +7,7 @@
  */
 import { PassThrough } from "node:stream"
 import { createTransport } from "nodemailer"
-import { Failure } from "../failure/failure.ts"
+import { Failure, wholeSeconds } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import { accountMailStore, type AccountMailStore } from "../store/account-mails.ts"
 import {
@@ -78,7 +78,7 @@ export class OwnerMail {
     ]
     for (const limit of limits) {
       const waitS = await this.#parts.allowances.take({ ...limit, seconds: HOUR_S })
-      if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+      if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: wholeSeconds(waitS) })
     }
     return undefined
   }

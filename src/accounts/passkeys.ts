@@ -8,7 +8,7 @@ import type {
   PublicKeyCredentialRequestOptionsJSON,
 } from "@simplewebauthn/server"
 import { isIP } from "node:net"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import type { Account } from "../store/accounts.ts"
 import type { Session } from "./accounts.ts"
@@ -140,7 +140,7 @@ export class Passkeys {
     const { party } = this
     if (party.unavailable !== undefined) return unavailable(party.unavailable)
     const known = accountId === undefined ? undefined : await this.#parts.store.credentialsOf(accountId)
-    if (known?.length === 0) return new Failure("request.invalid", { message: "The account has no passkey." })
+    if (known?.length === 0) return invalid("The account has no passkey.")
     const challenge = await this.#ask(purpose, boundTo)
     const { generateAuthenticationOptions } = await library()
     return await generateAuthenticationOptions({

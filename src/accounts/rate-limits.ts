@@ -4,7 +4,7 @@
  * is available again (the generic cell rate algorithm). Milliseconds.
  */
 import { isIP, isIPv4 } from "node:net"
-import { Failure } from "../failure/failure.ts"
+import { Failure, wholeSeconds } from "../failure/failure.ts"
 import type { SignUpLimits, SignUpStore } from "../store/allowances.ts"
 
 /** A wall clock that is set back must keep nobody out until it is where it was. */
@@ -264,8 +264,7 @@ export class SignUpLimiter {
   }
 }
 
-const tooMany = (waitS: number): Failure =>
-  new Failure("rate_limit.sign_up", { retryAfterS: Math.max(1, Math.ceil(waitS)) })
+const tooMany = (waitS: number): Failure => new Failure("rate_limit.sign_up", { retryAfterS: wholeSeconds(waitS) })
 
 /**
  * The network of an address: an IPv4 address, or the /64 of an IPv6 address, which belongs to one customer. A /24 would be

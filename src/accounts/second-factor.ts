@@ -6,7 +6,7 @@
  */
 import { nanoid } from "nanoid"
 import { Secret, TOTP } from "otpauth"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid, wholeSeconds } from "../failure/failure.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Account, ClientInfo } from "../store/accounts.ts"
 import { type Passkey, PASSKEYS, type PasskeyStore } from "../store/passkeys.ts"
@@ -279,17 +279,14 @@ interface Challenge {
 const tooMany = (what: string, waitS: number): Failure =>
   new Failure("auth.unauthorized", {
     message: `There were too many ${what}; wait before the next.`,
-    retryAfterS: Math.max(1, Math.ceil(waitS)),
+    retryAfterS: wholeSeconds(waitS),
   })
-const oneOfBoth = (): Failure => new Failure("request.invalid", { message: "Show either 'code' or 'passkey'." })
+const oneOfBoth = (): Failure => invalid("Show either 'code' or 'passkey'.")
 const tooManyPasskeys = (): Failure =>
-  new Failure("request.invalid", {
-    message: `An account has at most ${PASSKEYS} passkeys, each once; remove one first.`,
-  })
+  invalid(`An account has at most ${PASSKEYS} passkeys, each once; remove one first.`)
 const wrongCode = (): Failure =>
   new Failure("auth.unauthorized", { message: "The code is wrong, was used before, or is over." })
 const stepOver = (): Failure =>
   new Failure("auth.unauthorized", { message: "The sign-in took too long; begin again.", hint: "sign in again" })
-const notSet = (): Failure => new Failure("request.invalid", { message: "The account has no second factor." })
-const alreadySet = (): Failure =>
-  new Failure("request.invalid", { message: "The account has a second factor already; remove it first." })
+const notSet = (): Failure => invalid("The account has no second factor.")
+const alreadySet = (): Failure => invalid("The account has a second factor already; remove it first.")

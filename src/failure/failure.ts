@@ -58,3 +58,12 @@ export class Failure {
     }
   }
 }
+
+/** A request that says something wrong, and what. */
+export const invalid = (message: string): Failure => new Failure("request.invalid", { message })
+
+/** No room for now; the next try may find some. */
+export const noCapacity = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })
+
+/** What `Retry-After` says of a wait in seconds: whole ones, and at least one. */
+export const wholeSeconds = (waitS: number): number => Math.max(1, Math.ceil(waitS))

@@ -12,7 +12,7 @@ import type { PeriodStarts } from "../../actors/period.ts"
 import type { AcquireReply } from "../../actors/slots.ts"
 import type { Offer } from "../catalogue/model.ts"
 import type { ModelRequest } from "../language/request.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, noCapacity } from "../failure/failure.ts"
 import type { Caller } from "./authenticate.ts"
 import {
   type Held,
@@ -290,5 +290,3 @@ function freeSlots({ actors }: Ports, { call: { requestId }, offer: { model } }:
 }
 
 const isFull = (reply: AcquireReply | Failure): boolean => reply instanceof Failure || reply.kind === "full"
-
-export const noCapacity = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })

@@ -3,7 +3,7 @@
  * (call-actor.ts). Every response carries the rate headers of its key.
  */
 import type { KeyRecord, Origin } from "../../actors/key-record.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, noCapacity } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../store/idempotency-keys.ts"
 import type { ClientSide } from "../wire/format.ts"
 import { authenticate, currentRateHeaders, KeyRefused } from "./authenticate.ts"
@@ -40,7 +40,7 @@ export async function call(
   arrival: Arrival,
 ): Promise<Response | Failure> {
   const { requestId, connection } = arrival
-  if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
+  if (ports.draining.aborted) return noCapacity()
   const startedAt = ports.clock.now()
   const pendingCaller = authenticate(ports.actors, request.headers, arrival)
   const caller = pendingCaller instanceof Promise ? await pendingCaller : pendingCaller

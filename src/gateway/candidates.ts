@@ -7,7 +7,7 @@ import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Fallback, KeyBinding } from "../../actors/key-record.ts"
 import type { Rates } from "../../actors/money/price.ts"
 import type { Model, Offer } from "../catalogue/model.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { ModelRequest } from "../language/request.ts"
 import { type Exchange, minAnswerTokens } from "../wire/exchange.ts"
 import { promptTooLongMessage } from "../wire/error-facts.ts"
@@ -210,7 +210,7 @@ export function fallbackOf(ofKey: Fallback, headers: Headers): Fallback | Failur
   if (header === "") return ofKey
   const value = values.find((known) => known === header)
   if (value === undefined) {
-    return new Failure("request.invalid", { message: `'X-Fallback' must be one of: ${values.join(", ")}.` })
+    return invalid(`'X-Fallback' must be one of: ${values.join(", ")}.`)
   }
   return ofKey === "off" ? ofKey : value
 }

@@ -9,7 +9,7 @@ import { Ask, type Unanswered } from "../../actors/kernel/turns.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Growth, LeaseDriver, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { type Micro, zero } from "../../actors/money/micro.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, noCapacity } from "../failure/failure.ts"
 import { type BreakerPurses, ownerOf } from "../store/breakers.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import type { ActorStore } from "../store/leases.ts"
@@ -24,7 +24,7 @@ function failureOf(outcome: Unanswered): Failure {
     // A turn ends at once; what is not answered in time waits for a lease to grow, and so for the database.
     return new Failure(outcome.reason === "deadline" ? "dependency.database_unavailable" : "internal.error")
   }
-  if (outcome.reason === "full" || outcome.reason === "late") return new Failure("gateway.capacity", { retryAfterS: 1 })
+  if (outcome.reason === "full" || outcome.reason === "late") return noCapacity()
   // An actor that cannot start, or not in time, waits for the database.
   const waits = outcome.reason === "unavailable" && outcome.cause === undefined
   if (waits || outcome.cause instanceof DatabaseUnavailable) return new Failure("dependency.database_unavailable")

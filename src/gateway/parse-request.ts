@@ -8,7 +8,7 @@ import type { Model, Offer } from "../catalogue/model.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
 import { decode, type DecodeOptions } from "../bodies/body-processor.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
 import { conversationKey, nameInHeaders } from "../wire/conversation.ts"
 import { isTaken } from "../wire/bedrock/invoke.ts"
@@ -73,7 +73,7 @@ export async function parseRequest(
     if (offer === undefined) return new Failure("model.unknown")
     if (!offer.model.endpoints.has(format.endpoint)) {
       const served = [...offer.model.endpoints].join(", ")
-      return new Failure("request.invalid", { message: `The model is not served on this endpoint, but on: ${served}.` })
+      return invalid(`The model is not served on this endpoint, but on: ${served}.`)
     }
     const refused = modelRefused(binding, body.model, offer)
     if (refused !== undefined) return refused

@@ -5,7 +5,7 @@
  */
 import type { MaybePromise } from "../../actors/kernel/actor.ts"
 import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import { contentEncodingOf, unpackerOf } from "../upstream/body.ts"
 
 export interface ReadBodyOptions {
@@ -205,13 +205,10 @@ const tooLarge = (maxBytes: number): Failure =>
 const closing = { Connection: "close" }
 const tooLate = (): Failure =>
   new Failure("request.invalid", { message: "The request body did not come in time.", headers: closing })
-const interrupted = (): Failure => new Failure("request.invalid", { message: "The request body broke off." })
+const interrupted = (): Failure => invalid("The request body broke off.")
 const unknownEncoding = (): Failure =>
-  new Failure("request.invalid", {
-    message: "The request body's Content-Encoding must be one of: gzip, deflate, br, zstd, identity.",
-  })
-const corrupt = (): Failure =>
-  new Failure("request.invalid", { message: "The request body is not compressed as its Content-Encoding says." })
+  invalid("The request body's Content-Encoding must be one of: gzip, deflate, br, zstd, identity.")
+const corrupt = (): Failure => invalid("The request body is not compressed as its Content-Encoding says.")
 const AS_IT_COMES = { heldBytes: 0, broken: interrupted }
 const noRoom = (): Failure =>
   new Failure("gateway.capacity", { message: "Too many large requests are being read.", retryAfterS: 1 })

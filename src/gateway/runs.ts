@@ -7,7 +7,7 @@ import { MICRO_PER_RUPIAH, type Micro, micro, microToRupiah } from "../../actors
 import type { EnterReply, RunRequest } from "../../actors/run.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import type { HoldRequest } from "../../actors/lease.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import { findOrOpenRun, MAX_RUNS_KEPT, MAX_RUNS_OPEN, type RunStatements } from "../store/runs.ts"
 import type { Actors } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
@@ -25,21 +25,18 @@ export function runRequestOf({ record }: Caller, headers: Headers): RunRequest |
   if (name === null && budget === null) return undefined
   // An empty one is a variable that was never set: whoever sends it means to have a budget.
   if (name === null || !RUN_NAME.test(name)) {
-    return new Failure("request.invalid", {
-      message:
-        name === null
-          ? "'X-Run-Budget-Rp' needs an 'X-Run-Id', which names the run that it is of."
-          : "'X-Run-Id' must be 1 to 64 letters, digits, '.', '_', ':' and '-', of which the first is a letter or a digit.",
-    })
+    return invalid(
+      name === null
+        ? "'X-Run-Budget-Rp' needs an 'X-Run-Id', which names the run that it is of."
+        : "'X-Run-Id' must be 1 to 64 letters, digits, '.', '_', ':' and '-', of which the first is a letter or a digit.",
+    )
   }
   const { accountId, keyId } = record
   const run = { runId: runIdOf(keyId, name), accountId, keyId, name }
   if (budget === null) return { ...run, budget: undefined }
   const amount = /^[1-9]\d{0,9}$/.test(budget) ? Number(budget) : NaN
   if (!(amount <= MAX_RUN_BUDGET_RP)) {
-    return new Failure("request.invalid", {
-      message: `'X-Run-Budget-Rp' must be whole rupiah from 1 to ${MAX_RUN_BUDGET_RP}, in digits alone.`,
-    })
+    return invalid(`'X-Run-Budget-Rp' must be whole rupiah from 1 to ${MAX_RUN_BUDGET_RP}, in digits alone.`)
   }
   return { ...run, budget: micro(BigInt(amount) * MICRO_PER_RUPIAH) }
 }
@@ -65,7 +62,7 @@ export async function makeRun(
   if (found.budget !== run.budget) return otherBudget(found.budget)
   if (endsAt !== undefined && found.endsAt !== endsAt) {
     const message = `The key has a run of this name that ends at ${new Date(found.endsAt).toISOString()}.`
-    return new Failure("request.invalid", { message })
+    return invalid(message)
   }
   return run.runId
 }

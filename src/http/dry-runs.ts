@@ -19,7 +19,7 @@ import { SlidingWindow, type WindowView } from "../../actors/window.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
 import { RecentEntries } from "../accounts/rate-limits.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, noCapacity } from "../failure/failure.ts"
 import { type Caller, currentRateHeaders, type KeyRefused } from "../gateway/authenticate.ts"
 import type { Arrival } from "../gateway/call.ts"
 import { authenticateDryRun, type DryRunContext, forecast, type Forecast, isReported } from "../gateway/dry-run.ts"
@@ -75,7 +75,7 @@ export class DryRuns {
   async answer(format: ClientSide, request: Request, arrival: Arrival): Promise<Response | Failure> {
     const { requestId } = arrival
     const { ports } = this.#deps
-    if (ports.draining.aborted) return new Failure("gateway.capacity", { retryAfterS: 1 })
+    if (ports.draining.aborted) return noCapacity()
     const caller = await authenticateDryRun(ports.actors, request.headers, arrival)
     // Whoever has the key elsewhere than it is meant for uses up nothing of it, and is told nothing.
     if (caller instanceof Failure && !isReported(caller)) return caller

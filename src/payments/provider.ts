@@ -7,7 +7,7 @@ import { type Static, Type } from "@sinclair/typebox"
 import { TypeCompiler } from "@sinclair/typebox/compiler"
 import { timingSafeEqual } from "node:crypto"
 import type { Micro } from "../../actors/money/micro.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import { parseBody } from "../wire/body.ts"
 
 export interface PaymentProvider {
@@ -140,10 +140,9 @@ export function simulatedProvider({ secret }: { readonly secret: string | undefi
       const parsed = parseBody(body)
       if (parsed instanceof Failure) return parsed
       if (!notification.Check(parsed)) {
-        return new Failure("request.invalid", {
-          message:
-            'Expected {"top_up_id": string, "status": "paid", "amount_rp": integer}, or of "refund" and "chargeback" also "back_rp": integer and "reversal_id": string.',
-        })
+        return invalid(
+          'Expected {"top_up_id": string, "status": "paid", "amount_rp": integer}, or of "refund" and "chargeback" also "back_rp": integer and "reversal_id": string.',
+        )
       }
       const sent: SimulatedNotification = parsed
       const payment = { topUpId: sent.top_up_id, reference: sent.top_up_id, amountRp: BigInt(sent.amount_rp) }

@@ -5,7 +5,7 @@
  */
 import { nanoid } from "nanoid"
 import { MICRO_PER_RUPIAH, type Micro, micro, minus } from "../../actors/money/micro.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { Act } from "../store/operator/audit.ts"
 import { type PaymentProblem, UNANSWERED_DAYS } from "../store/payment-problems.ts"
 import type { Booked, MadeRefund, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
@@ -262,5 +262,3 @@ const isSame = ({ refund, byProvider }: MadeRefund, terms: RefundTerms): boolean
   refund.topUpId === terms.topUpId &&
   refund.reason === terms.reason &&
   (byProvider === undefined || byProvider === terms.byProvider)
-
-const invalid = (message: string): Failure => new Failure("request.invalid", { message })

@@ -7,7 +7,7 @@
 import { nanoid } from "nanoid"
 import { micro, type Micro, MICRO_PER_RUPIAH, plus, zero } from "../../actors/money/micro.ts"
 import type { Config } from "../config.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, invalid } from "../failure/failure.ts"
 import type { Database } from "../store/database.ts"
 import type { ChangeName } from "../store/idempotency-keys.ts"
 import { type PaymentProblem, type PaymentProblemStore, paymentProblemStore } from "../store/payment-problems.ts"
@@ -110,9 +110,7 @@ export class TopUps {
     const breakdown = breakDown(amountRp, fees)
     const { largestRp } = provider
     if (largestRp !== undefined && wholeRupiah(total(breakdown)) > largestRp) {
-      return new Failure("request.invalid", {
-        message: `A payment is at most Rp ${largestRp}, fees included.`,
-      })
+      return invalid(`A payment is at most Rp ${largestRp}, fees included.`)
     }
     return breakdown
   }
@@ -167,11 +165,11 @@ export class TopUps {
     }
     if (notice.kind === "mismatched") {
       await this.#keep({ ...problem, kind: "mismatch" })
-      return new Failure("request.invalid", { message: "The notification does not match the payment." })
+      return invalid("The notification does not match the payment.")
     }
     if (notice.amountRp * MICRO_PER_RUPIAH !== total(known.breakdown)) {
       await this.#keep({ ...problem, kind: "wrong_amount" })
-      return new Failure("request.invalid", { message: "The amount paid is not the amount of the top-up." })
+      return invalid("The amount paid is not the amount of the top-up.")
     }
     const isClosed = await this.#parts.store.credit(known.id, { key: creditKey(providerId, reference), reference })
     if (isClosed) this.#parts.needsOperator({ ...problem, kind: "closed_account" })

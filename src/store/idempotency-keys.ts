@@ -6,7 +6,7 @@
  *
  * The header that names a request which may be sent again is here too: it is the same of calls and of the dashboard's changes.
  */
-import { Failure } from "../failure/failure.ts"
+import { type Failure, invalid } from "../failure/failure.ts"
 import type { Database, Sql } from "./database.ts"
 
 export const IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -20,9 +20,7 @@ export const REPLAYED = { "Idempotency-Replayed": "true" } as const
 export function idempotencyKeyOf(headers: Headers): string | undefined | Failure {
   const key = headers.get(IDEMPOTENCY_KEY)
   if (key === null) return undefined
-  return KEY.test(key)
-    ? key
-    : new Failure("request.invalid", { message: `'${IDEMPOTENCY_KEY}' must be ${KEY_DESCRIPTION}.` })
+  return KEY.test(key) ? key : invalid(`'${IDEMPOTENCY_KEY}' must be ${KEY_DESCRIPTION}.`)
 }
 
 /** Names one change. */

@@ -8,7 +8,7 @@ import { type Permission, refusalOf } from "../../accounts/members.ts"
 import { actingAs } from "../../store/database.ts"
 import type { AllowanceStore } from "../../store/allowances.ts"
 import { turns } from "../../store/gate.ts"
-import { Failure } from "../../failure/failure.ts"
+import { Failure, wholeSeconds } from "../../failure/failure.ts"
 import { SESSION_DAYS, type ClientInfo } from "../../store/accounts.ts"
 import type { Act } from "../../store/operator/audit.ts"
 import type { Changes } from "../changes.ts"
@@ -64,7 +64,7 @@ export async function tooOften(
   refusal: (retryAfterS: number) => Failure,
 ): Promise<Failure | undefined> {
   const waitS = await allowances.take(allowed)
-  return waitS === undefined ? undefined : refusal(Math.max(1, Math.ceil(waitS)))
+  return waitS === undefined ? undefined : refusal(wholeSeconds(waitS))
 }
 
 /** What a route of whoever is signed in takes: a permission in the account that is looked at, or `self` for what is the person's own. */
