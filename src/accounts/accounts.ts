@@ -286,9 +286,6 @@ export class Accounts {
   }
 }
 
-/** The refusal of a frozen account. */
-export const accountFrozen = (): Failure => new Failure("auth.account_frozen")
-
 /** A browser may call itself anything, at any length. */
 const shown = ({ address, userAgent }: ClientInfo): ClientInfo => ({
   address,

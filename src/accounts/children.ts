@@ -13,7 +13,6 @@ import type { ChangeName } from "../store/idempotency-keys.ts"
 import type { KeyName } from "../store/account-settings.ts"
 import type { KeyBudget, KeyRecord } from "../store/key-rows.ts"
 import { type ManagementToken, type ManagementTokenStore, MAX_TOKENS } from "../store/credentials.ts"
-import { accountFrozen } from "./accounts.ts"
 import { apiKeyHints, checkToken, createToken, hashApiKey, TOKEN_PREFIX } from "./bearer-tokens.ts"
 import type { AccountChanged } from "./in-force.ts"
 import type { Keys, KeySettings } from "./keys.ts"
@@ -69,7 +68,7 @@ export class Children {
       case "no key":
         return new Failure("resource.not_found")
       case "frozen":
-        return accountFrozen()
+        return new Failure("auth.account_frozen")
       case "done before":
         return new Failure("idempotency.finished")
       case "child":
@@ -104,7 +103,7 @@ export class Children {
     }
     if (holder.isExpired) return new Failure("auth.api_key_expired")
     if (holder.isAccountDeleted) return new Failure("auth.account_deleted")
-    if (holder.isAccountFrozen) return accountFrozen()
+    if (holder.isAccountFrozen) return new Failure("auth.account_frozen")
     return { tokenId, accountId, keyId }
   }
 

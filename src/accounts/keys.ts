@@ -14,7 +14,6 @@ import type { ChangeName } from "../store/idempotency-keys.ts"
 import type { KeyName } from "../store/account-settings.ts"
 import { type KeyBounds, type KeyRecord, SECRETS_A_DAY } from "../store/key-rows.ts"
 import type { PageOriginStore } from "../store/live-keys.ts"
-import { accountFrozen } from "./accounts.ts"
 import { apiKeyHints, createApiKey, hashApiKey } from "./bearer-tokens.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 
@@ -164,7 +163,7 @@ export class Keys {
     const key = createApiKey()
     const secret = { keyHash: hashApiKey(key), ...apiKeyHints(key), overlapS }
     const record = await this.#store.rotate(name, secret, change)
-    if (record === "frozen") return accountFrozen()
+    if (record === "frozen") return new Failure("auth.account_frozen")
     if (record === "done before") return new Failure("idempotency.finished")
     if (record === "revoked") {
       return invalid("A revoked key cannot be rotated; make another.")
@@ -193,7 +192,7 @@ export class Keys {
 function notMade(why: NotMade, counts: KeyCounts | ChildCounts): Failure {
   switch (why) {
     case "frozen":
-      return accountFrozen()
+      return new Failure("auth.account_frozen")
     case "done before":
       return new Failure("idempotency.finished")
     case "no parent":

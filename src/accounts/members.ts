@@ -22,7 +22,7 @@ import {
   type OpenInvitation,
 } from "../store/members.ts"
 import type { SessionStore } from "../store/sessions.ts"
-import { type Accounts, accountFrozen, type Session } from "./accounts.ts"
+import { type Accounts, type Session } from "./accounts.ts"
 import { createSessionToken, hashSessionToken } from "./bearer-tokens.ts"
 import type { AccountChanged } from "./in-force.ts"
 import { invitationPath, type OwnerMail } from "./owner-mail.ts"
@@ -173,7 +173,7 @@ function inviteRefused(refusal: InviteRefusal): Failure {
     case "not allowed":
       return new Failure("auth.role_required")
     case "frozen":
-      return accountFrozen()
+      return new Failure("auth.account_frozen")
     case "own":
       return invalid("'email' is the account's own address.")
     case "member":

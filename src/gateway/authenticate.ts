@@ -5,11 +5,11 @@ import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from "../../actors/key-record.ts"
 import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
-import { accountFrozen } from "../accounts/accounts.ts"
 import { apiKeyId, checkApiKey, hashSessionToken, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
 import { pagesOf } from "./eligibility.ts"
+import { endedKey, ofParent } from "./purses.ts"
 
 export interface Caller {
   /** The id of the key's actor. */
@@ -158,7 +158,7 @@ type Refused = Exclude<CountReply, { readonly kind: "unknown" | "moved" | "activ
 function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRefused {
   switch (reply.kind) {
     case "ended":
-      return new KeyRefused(new Failure("auth.api_key_revoked"), { keyHash, record: reply.record })
+      return new KeyRefused(endedKey("revoked"), { keyHash, record: reply.record })
     // Without the key's limits: they are nobody's business elsewhere.
     case "elsewhere": {
       const message = `This API key may not be used from ${origin?.address || "an unknown address"}.`
@@ -169,13 +169,10 @@ function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRe
       return refusedKey(new Failure("rate_limit.rpm_exceeded", { retryAfterS }), { ...reply, keyHash })
     }
     case "revoked":
-      return refusedKey(new Failure("auth.api_key_revoked"), { ...reply, keyHash })
     case "expired":
-      return refusedKey(new Failure("auth.api_key_expired"), { ...reply, keyHash })
     case "account-deleted":
-      return refusedKey(new Failure("auth.account_deleted"), { ...reply, keyHash })
     case "account-frozen":
-      return refusedKey(accountFrozen(), { ...reply, keyHash })
+      return refusedKey(endedKey(reply.kind), { ...reply, keyHash })
     case "paused": {
       const { pauseEndsInS: retryAfterS } = reply
       const failure = new Failure("quota.key_paused", retryAfterS === undefined ? {} : { retryAfterS })
@@ -204,11 +201,9 @@ function underParent(
     const isUncounted = reply.kind === "requests-exceeded" || reply.kind === "elsewhere"
     if (isUncounted && countedAtMs !== undefined) actors.keys.uncount(caller.keyHash, countedAtMs)
     const isThere = reply.kind !== "unknown" && reply.kind !== "moved"
-    const failure = isThere ? refusedBy(reply, counting, parent.keyHash) : new Failure("auth.api_key_revoked")
-    const { retryAfterS } = failure.detail
-    const message = `${failure.message} It is the key that this one is a child of which says so.`
+    const failure = isThere ? refusedBy(reply, counting, parent.keyHash) : endedKey("revoked")
     return new KeyRefused(
-      new Failure(failure.code, { message, ...(retryAfterS !== undefined && { retryAfterS }) }),
+      ofParent(failure),
       isThere ? { ...caller, record: boundBy(caller.record, reply.record) } : caller,
     )
   })

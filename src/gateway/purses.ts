@@ -47,13 +47,13 @@ export function reserveOfKeys(
   reservation: Reservation,
 ): MaybePromise<ReservedOfKeys | Failure> {
   return andThen(actors.keys.reserve(keyHash, reservation), (own) => {
-    const reserved = reservedOf(own, "")
+    const reserved = reservedOf(own, ofOwn)
     if (reserved instanceof Failure || parent === undefined) return reserved
-    const rest = { ...reservation, worst: reserved.hold ?? reservation.worst }
-    return andThen(actors.keys.reserve(parent.keyHash, rest), (its) => {
-      const ofParent = reservedOf(its, OF_PARENT)
-      if (ofParent instanceof Failure) return ofParent
-      return { ...reserved, hold: ofParent.hold ?? reserved.hold, parent: { ...parent, starts: ofParent.starts } }
+    const ofBoth = { ...reservation, worst: reserved.hold ?? reservation.worst }
+    return andThen(actors.keys.reserve(parent.keyHash, ofBoth), (its) => {
+      const rest = reservedOf(its, ofParent)
+      if (rest instanceof Failure) return rest
+      return { ...reserved, hold: rest.hold ?? reserved.hold, parent: { ...parent, starts: rest.starts } }
     })
   })
 }
@@ -65,25 +65,28 @@ const ENDED = {
   "account-frozen": "auth.account_frozen",
 } as const satisfies Record<LateRefusal, FailureCode>
 
-function endedKey(refusal: LateRefusal, whose: string): Failure {
-  const failure = new Failure(ENDED[refusal])
-  return whose === "" ? failure : new Failure(failure.code, { message: failure.message + whose })
-}
+/** What a key says that makes no calls any more. */
+export const endedKey = (refusal: LateRefusal): Failure => new Failure(ENDED[refusal])
 
-const OF_PARENT = " It is that of the key that this one is a child of."
+type Whose = (failure: Failure) => Failure
 
-function reservedOf(reply: ReserveReply | Failure, whose: string): ReservedOfKeys | Failure {
+const ofOwn: Whose = (failure) => failure
+
+/** A refusal by a key, as a child of it is told: without the key's limits. */
+export const ofParent: Whose = ({ code, message, detail: { retryAfterS } }) =>
+  new Failure(code, {
+    message: `${message} This is said of the key that this one is a child of.`,
+    ...(retryAfterS !== undefined && { retryAfterS }),
+  })
+
+function reservedOf(reply: ReserveReply | Failure, whose: Whose): ReservedOfKeys | Failure {
   if (reply instanceof Failure) return reply
   if (reply.kind === "unavailable") return new Failure("dependency.database_unavailable")
-  if (reply.kind === "refused") return endedKey(reply.refusal, whose)
+  if (reply.kind === "refused") return whose(endedKey(reply.refusal))
   if (reply.kind === "reserved") return { hold: reply.hold, starts: reply.starts, parent: undefined }
   const code = reply.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
   const { retryAfterS } = reply
-  const failure = new Failure(code)
-  return new Failure(code, {
-    ...(whose !== "" && { message: failure.message + whose }),
-    ...(retryAfterS !== undefined && { retryAfterS }),
-  })
+  return whose(new Failure(code, retryAfterS === undefined ? {} : { retryAfterS }))
 }
 
 /** Of a call that was let in and has waited: who ended its key meanwhile was told that none is made any more (decisions §13.8). */
@@ -93,24 +96,24 @@ export function refusalOfKeys(
 ): MaybePromise<Failure | undefined> {
   const look = { counted: false, origin: undefined }
   return andThen(actors.keys.count(keyHash, { ...look, secret }), (own) => {
-    const refusal = lateRefusal(own, "")
+    const refusal = lateRefusal(own, ofOwn)
     if (refusal !== undefined || parent === undefined) return refusal
     const looking = actors.keys.count(parent.keyHash, { ...look, secret: undefined })
-    return andThen(looking, (its) => lateRefusal(its, OF_PARENT))
+    return andThen(looking, (its) => lateRefusal(its, ofParent))
   })
 }
 
-function lateRefusal(reply: CountReply | Failure, whose: string): Failure | undefined {
+function lateRefusal(reply: CountReply | Failure, whose: Whose): Failure | undefined {
   if (reply instanceof Failure) return reply
   switch (reply.kind) {
     case "revoked":
     case "expired":
     case "account-deleted":
     case "account-frozen":
-      return endedKey(reply.kind, whose)
+      return whose(endedKey(reply.kind))
     case "unknown":
     case "ended":
-      return endedKey("revoked", whose)
+      return whose(endedKey("revoked"))
     case "moved":
     case "elsewhere":
     case "requests-exceeded":

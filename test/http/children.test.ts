@@ -147,11 +147,11 @@ describe("a child", () => {
     await change({ requests_per_minute: 3 })
     const [a, b] = [await child(), await child({ requests_per_minute: 2 })]
     expect([await ask(a.key), await ask(b.key), await ask(parent.key)]).toEqual([200, 200, 200])
-    expect(await ask(a.key)).toBe("rate_limit.rpm_exceeded")
-    expect(await ask(parent.key)).toBe("rate_limit.rpm_exceeded")
+    expect([await ask(a.key), await ask(parent.key)]).toEqual(["rate_limit.rpm_exceeded", "rate_limit.rpm_exceeded"])
     const refused = await fetch(`${gateway.url}/v1/models`, { headers: { "x-api-key": b.key } })
     expect(refused.headers.get("x-ratelimit-limit")).toBeNull()
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
+    expect(await refused.text()).toContain("reached. This is said of the key that this one is a child of.")
     await change({ requests_per_minute: null, tokens_per_minute: 1 })
     expect(await ask(a.key)).toBe("rate_limit.tpm_exceeded")
   })
