@@ -65,5 +65,9 @@ export const invalid = (message: string): Failure => new Failure("request.invali
 /** No room for now; the next try may find some. */
 export const noCapacity = (): Failure => new Failure("gateway.capacity", { retryAfterS: 1 })
 
+/** Undefined: no wait helps. */
+export const retryAfter = (retryAfterS: number | undefined): FailureDetail =>
+  retryAfterS === undefined ? {} : { retryAfterS }
+
 /** What `Retry-After` says of a wait in seconds: whole ones, and at least one. */
 export const wholeSeconds = (waitS: number): number => Math.max(1, Math.ceil(waitS))

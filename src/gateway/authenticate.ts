@@ -6,7 +6,7 @@ import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from
 import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { apiKeyId, checkApiKey, hashSessionToken, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, retryAfter } from "../failure/failure.ts"
 import type { Actors } from "./actors.ts"
 import { pagesOf } from "./eligibility.ts"
 import { endedKey, ofParent } from "./purses.ts"
@@ -173,11 +173,8 @@ function refusedBy(reply: Refused, { origin }: Counting, keyHash: string): KeyRe
     case "account-deleted":
     case "account-frozen":
       return refusedKey(endedKey(reply.kind), { ...reply, keyHash })
-    case "paused": {
-      const { pauseEndsInS: retryAfterS } = reply
-      const failure = new Failure("quota.key_paused", retryAfterS === undefined ? {} : { retryAfterS })
-      return refusedKey(failure, { ...reply, keyHash })
-    }
+    case "paused":
+      return refusedKey(new Failure("quota.key_paused", retryAfter(reply.pauseEndsInS)), { ...reply, keyHash })
     default:
       return unreachable(reply)
   }

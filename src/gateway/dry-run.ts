@@ -6,7 +6,7 @@ import type { KeyForecast, Origin } from "../../actors/key-record.ts"
 import { larger, type Micro, smaller } from "../../actors/money/micro.ts"
 import { affordableLimit, holdFrom, quote, type Quote } from "../../actors/money/price.ts"
 import type { SlotsForecast } from "../../actors/slots.ts"
-import { Failure, noCapacity } from "../failure/failure.ts"
+import { Failure, noCapacity, retryAfter } from "../failure/failure.ts"
 import { authenticate, type Caller, KeyRefused } from "./authenticate.ts"
 import type { GatewayPorts } from "./ports.ts"
 import { quoteTerms } from "./admit.ts"
@@ -123,8 +123,8 @@ async function forecastPlan(context: DryRunContext, plan: CallPlan, chain: Fallb
   }
   const refusal =
     requestsRefused(key) ??
-    (key.tokens && new Failure("rate_limit.tpm_exceeded", retryAfterDetail(key.tokens.retryAfterS))) ??
-    (hold === "budget" ? new Failure("quota.key_limit_exceeded", retryAfterDetail(key.budgetEndsInS)) : undefined) ??
+    (key.tokens && new Failure("rate_limit.tpm_exceeded", retryAfter(key.tokens.retryAfterS))) ??
+    (hold === "budget" ? new Failure("quota.key_limit_exceeded", retryAfter(key.budgetEndsInS)) : undefined) ??
     ofRun ??
     (hold === "run" ? new Failure("quota.run_limit_exceeded") : undefined) ??
     (typeof hold === "object" ? refusalOfBreaker(hold, quoted.least) : undefined) ??
@@ -132,8 +132,6 @@ async function forecastPlan(context: DryRunContext, plan: CallPlan, chain: Fallb
     (slots.isFull || (waits && ports.limits.capacityWaitMs <= 0) ? noCapacity() : undefined)
   return { key, run, breakers, route, headers: {}, refusal }
 }
-
-const retryAfterDetail = (retryAfterS: number | undefined) => (retryAfterS === undefined ? {} : { retryAfterS })
 
 const requestsRefused = ({ requests }: KeyForecast): Failure | undefined =>
   requests && new Failure("rate_limit.rpm_exceeded", { retryAfterS: requests.retryAfterS ?? 1 })

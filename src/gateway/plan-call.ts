@@ -2,7 +2,6 @@
  * Plans a call that may never be made, as a dry run is not: reads and parses its body, estimates its input, and finds the models
  * that may answer. On the way it is checked whether the account can pay for what it sends.
  */
-import type { HoldReply } from "../../actors/account.ts"
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { LedgerView } from "../../actors/ledger.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
@@ -13,7 +12,7 @@ import { Failure } from "../failure/failure.ts"
 import { idempotencyKeyOf } from "../store/idempotency-keys.ts"
 import { LARGE_BODY_BYTES } from "../wire/body.ts"
 import type { ClientSide } from "../wire/format.ts"
-import { isHeld, shortageOf } from "./purses.ts"
+import { probeAccount } from "./purses.ts"
 import type { Caller } from "./authenticate.ts"
 import { candidates, type FallbackChain, fallbackOf } from "./candidates.ts"
 import { endpointRefused } from "./eligibility.ts"
@@ -194,14 +193,18 @@ export interface Affordability {
  * For a call: holds the amount and gives it back. A large body is checked before it is read, and so are many small ones at once or in
  * a row: nobody without money makes the gateway work on megabytes, or hold them.
  */
-export const affordabilityByHold = (
+export function affordabilityByHold(
   ports: Ports,
-  caller: Pick<Caller, "record">,
+  { record: { accountId } }: Pick<Caller, "record">,
   requestId: string,
-): Affordability => ({
-  body: (size) => (isUnchecked(size) ? undefined : affordsBytes(ports, caller, requestId, size.bytes)),
-  input: async (of) => isHeld(await holdAndRelease(ports, caller, requestId, inputMicro(of))),
-})
+): Affordability {
+  const probe = (least: Micro) =>
+    probeAccount(ports.actors, accountId, { requestId: `${requestId}-body`, least, target: least })
+  return {
+    body: (size) => (isUnchecked(size) ? undefined : probe(leastOf(ports, size.bytes))),
+    input: async (of) => (await probe(inputMicro(of))) === undefined,
+  }
+}
 
 /** For a dry run: by what is available, without a hold. */
 export const affordabilityByBalance = (ports: Pick<Ports, "catalogue" | "clock">, available: Micro): Affordability => ({
@@ -217,16 +220,6 @@ const isUnchecked = ({ bytes, isHeavy }: BodySize): boolean => bytes <= LARGE_BO
 /** Fewer tokens than any body of so many bytes has, unless it is all images. */
 const BYTES_PER_TOKEN = 64n
 
-async function affordsBytes(
-  ports: Ports,
-  caller: Pick<Caller, "record">,
-  requestId: string,
-  bytes: number,
-): Promise<Failure | undefined> {
-  const held = await holdAndRelease(ports, caller, requestId, leastOf(ports, bytes))
-  return isHeld(held) ? undefined : shortageOf(held)
-}
-
 function leastOf({ catalogue, clock }: Pick<Ports, "catalogue" | "clock">, bytes: number): Micro {
   const rates = catalogue.offers(clock.now()).map(({ price }) => price.rates.input)
   const cheapest = rates.reduce((least, rate) => (rate < least ? rate : least), rates[0] ?? micro(0n))
@@ -234,16 +227,3 @@ function leastOf({ catalogue, clock }: Pick<Ports, "catalogue" | "clock">, bytes
 }
 
 const inputMicro = ({ tokens, rates }: InputPrice): Micro => micro(BigInt(tokens) * rates.input)
-
-/** A hold, because a purse that is short leases more of the balance before it refuses. */
-async function holdAndRelease(
-  { actors }: Pick<Ports, "actors">,
-  { record: { accountId } }: Pick<Caller, "record">,
-  requestId: string,
-  least: Micro,
-): Promise<HoldReply | Failure> {
-  const terms = { requestId: `${requestId}-body`, least, target: least }
-  const held = await actors.accounts.hold(accountId, terms)
-  actors.accounts.release(accountId, terms.requestId)
-  return held
-}

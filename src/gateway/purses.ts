@@ -21,7 +21,7 @@ import type { PayingParent } from "../../actors/ledger.ts"
 import { type Micro, minus, notNegative, smaller } from "../../actors/money/micro.ts"
 import type { PeriodStarts } from "../../actors/period.ts"
 import { unreachable } from "../../actors/unreachable.ts"
-import { Failure } from "../failure/failure.ts"
+import { Failure, retryAfter } from "../failure/failure.ts"
 import type { FailureCode } from "../failure/table.ts"
 import { type PurseLook, ownerOf } from "../store/breakers.ts"
 import type { Actors } from "./actors.ts"
@@ -47,7 +47,7 @@ export function reserveOfKeys(
   reservation: Reservation,
 ): MaybePromise<ReservedOfKeys | Failure> {
   return andThen(actors.keys.reserve(keyHash, reservation), (own) => {
-    const reserved = reservedOf(own, ofOwn)
+    const reserved = reservedOf(own, (failure) => failure)
     if (reserved instanceof Failure || parent === undefined) return reserved
     const ofBoth = { ...reservation, worst: reserved.hold ?? reservation.worst }
     return andThen(actors.keys.reserve(parent.keyHash, ofBoth), (its) => {
@@ -70,13 +70,11 @@ export const endedKey = (refusal: LateRefusal): Failure => new Failure(ENDED[ref
 
 type Whose = (failure: Failure) => Failure
 
-const ofOwn: Whose = (failure) => failure
-
 /** A refusal by a key, as a child of it is told: without the key's limits. */
 export const ofParent: Whose = ({ code, message, detail: { retryAfterS } }) =>
   new Failure(code, {
+    ...retryAfter(retryAfterS),
     message: `${message} This is said of the key that this one is a child of.`,
-    ...(retryAfterS !== undefined && { retryAfterS }),
   })
 
 function reservedOf(reply: ReserveReply | Failure, whose: Whose): ReservedOfKeys | Failure {
@@ -85,8 +83,7 @@ function reservedOf(reply: ReserveReply | Failure, whose: Whose): ReservedOfKeys
   if (reply.kind === "refused") return whose(endedKey(reply.refusal))
   if (reply.kind === "reserved") return { hold: reply.hold, starts: reply.starts, parent: undefined }
   const code = reply.kind === "tokens-exceeded" ? "rate_limit.tpm_exceeded" : "quota.key_limit_exceeded"
-  const { retryAfterS } = reply
-  return whose(new Failure(code, retryAfterS === undefined ? {} : { retryAfterS }))
+  return whose(new Failure(code, retryAfter(reply.retryAfterS)))
 }
 
 /** Of a call that was let in and has waited: who ended its key meanwhile was told that none is made any more (decisions §13.8). */
@@ -96,7 +93,7 @@ export function refusalOfKeys(
 ): MaybePromise<Failure | undefined> {
   const look = { counted: false, origin: undefined }
   return andThen(actors.keys.count(keyHash, { ...look, secret }), (own) => {
-    const refusal = lateRefusal(own, ofOwn)
+    const refusal = lateRefusal(own, (failure) => failure)
     if (refusal !== undefined || parent === undefined) return refusal
     const looking = actors.keys.count(parent.keyHash, { ...look, secret: undefined })
     return andThen(looking, (its) => lateRefusal(its, ofParent))
@@ -292,4 +289,12 @@ export const isHeld = (held: HoldReply | Failure): held is Held => !(held instan
 export function shortageOf(held: Exclude<HoldReply, Held> | Failure): Failure {
   if (held instanceof Failure) return held
   return new Failure(held.kind === "insufficient" ? "billing.insufficient_balance" : "dependency.database_unavailable")
+}
+
+/** Why the account cannot pay it: held and given back, because a purse that is short leases more before it refuses. */
+export function probeAccount({ accounts }: Actors, id: string, terms: HoldRequest): MaybePromise<Failure | undefined> {
+  return andThen(accounts.hold(id, terms), (held) => {
+    accounts.release(id, terms.requestId)
+    return isHeld(held) ? undefined : shortageOf(held)
+  })
 }

@@ -11,7 +11,7 @@ import { Failure, invalid } from "../failure/failure.ts"
 import { findOrOpenRun, MAX_RUNS_KEPT, MAX_RUNS_OPEN, type RunStatements } from "../store/runs.ts"
 import type { Actors } from "./actors.ts"
 import type { Caller } from "./authenticate.ts"
-import { holdOfBreakers, isHeld, releaseBreakers, shortageOf } from "./purses.ts"
+import { holdOfBreakers, probeAccount, releaseBreakers } from "./purses.ts"
 
 /** What a path and a table can carry as it is. */
 export const RUN_NAME = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,63}$/
@@ -127,10 +127,7 @@ function payable(
   return andThen(holdOfBreakers(actors, breakers, terms), (ofBreakers) => {
     releaseBreakers(actors, breakers, terms.requestId)
     if (ofBreakers instanceof Failure) return ofBreakers
-    return andThen(actors.accounts.hold(accountId, terms), (held) => {
-      actors.accounts.release(accountId, terms.requestId)
-      return isHeld(held) ? undefined : shortageOf(held)
-    })
+    return probeAccount(actors, accountId, terms)
   })
 }
 
