@@ -3,7 +3,7 @@
  * news for the purse. An error is news too, so no purse waits for a statement that has ended. And what an ask of an actor comes
  * to for a call: the reply, or a failure.
  */
-import { Account, type AccountCommand } from "../../actors/account.ts"
+import { Account, type AccountCommand, type AccountLease } from "../../actors/account.ts"
 import type { Behaviour, Runtime } from "../../actors/kernel/actor.ts"
 import { Ask, type Unanswered } from "../../actors/kernel/turns.ts"
 import type { Clock } from "../../actors/kernel/clock.ts"
@@ -69,83 +69,83 @@ export function leaseDriver({ what, grow, giveBack, written, tell, failed }: Lea
   }
 }
 
+/** The purses of accounts, or of breakers. */
+interface Purses extends Pick<LeaseStatements, "what"> {
+  readonly accountOf: (id: string) => string
+  /** Undefined when this process was closed by another. */
+  readonly grow: (id: string, short: Micro, version: number) => Promise<Growth<AccountLease> | undefined>
+  readonly giveBack: (id: string, leaseId: bigint, returned: Micro) => Promise<VersionedLease | undefined>
+}
+
 interface StartParts {
   readonly clock: Clock
-  readonly purses: BreakerPurses
   /** Resolves when all is durable that was sent to the ledger of an account. */
   readonly written: (accountId: string) => Promise<void>
   readonly failed: (what: string, error: unknown) => void
-  /** A start failed: what is leased may be in nobody's hands, as of an account. */
-  readonly startAgain: (purse: string) => void
+  /** A start failed: what is leased may be in nobody's hands. */
+  readonly startAgain: (id: string) => void
 }
 
-/** Starts the purses of breakers, each on the lease that this process has on it. */
-export function startBreaker({ clock, purses, written, failed, startAgain }: StartParts) {
-  const openLease = async (purse: string) => {
-    await written(ownerOf(purse).accountId)
-    // Of a lease that is open already this reads what there is.
-    return await purses.grow(purse, zero, 0)
-  }
-  return async (purse: string, tell: (command: AccountCommand) => void): Promise<Behaviour<AccountCommand>> => {
-    const opened = await openLease(purse).catch((error: unknown) => {
-      startAgain(purse)
-      throw error
-    })
-    if (opened === undefined) throw new DatabaseUnavailable("this process was closed by another")
-    const self = (news: LeaseNews) => tell({ type: "lease", news })
-    const driver = leaseDriver({
-      what: "breaker",
-      async grow(short, version) {
-        const grown = await purses.grow(purse, short, version)
-        if (grown === undefined) throw new Error("this process was closed by another")
-        return grown
-      },
-      giveBack: (returned) => purses.giveBack(purse, returned),
-      written: () => written(ownerOf(purse).accountId),
-      tell: self,
-      failed,
-    })
-    return new Account({ clock, self, ...driver }, opened.lease, opened.more)
-  }
-}
-
-export interface AccountStartParts extends Omit<StartParts, "purses"> {
+interface AccountStartParts extends StartParts {
   readonly store: Pick<ActorStore, "growLease" | "returnLease">
 }
+
+/** Starts accounts, each on the lease that this process has on it. */
+export const startAccount = ({ store, ...parts }: AccountStartParts): Start<AccountCommand> =>
+  startPurse(parts, {
+    what: "account",
+    accountOf: (accountId) => accountId,
+    grow: (accountId, short, version) => store.growLease(accountId, short, version),
+    giveBack: (_, leaseId, returned) => store.returnLease(leaseId, returned),
+  })
+
+interface BreakerStartParts extends StartParts {
+  readonly purses: BreakerPurses
+}
+
+/** The same of breakers. */
+export const startBreaker = ({ purses, ...parts }: BreakerStartParts): Start<AccountCommand> =>
+  startPurse(parts, {
+    what: "breaker",
+    accountOf: (purse) => ownerOf(purse).accountId,
+    grow: (purse, short, version) => purses.grow(purse, short, version),
+    giveBack: (purse, _, returned) => purses.giveBack(purse, returned),
+  })
 
 /**
  * A lease that an actor left when it crashed, or that was opened without an answer, is in nobody's hands: no neighbour gets
  * anything of it before an actor knows it again. So a start that fails is repeated by `startAgain`.
  */
-export function startAccount({ clock, store, written, failed, startAgain }: AccountStartParts): Start<AccountCommand> {
-  const openLease = async (accountId: string) => {
-    await written(accountId)
+function startPurse({ clock, written, failed, startAgain }: StartParts, purses: Purses): Start<AccountCommand> {
+  const { what, accountOf, grow, giveBack } = purses
+  const openLease = async (id: string) => {
+    await written(accountOf(id))
     // Of a lease that is open already this reads what there is.
-    return await store.growLease(accountId, zero, 0)
+    return await grow(id, zero, 0)
   }
-  return async (accountId, tell) => {
-    const opened = await openLease(accountId).catch((error: unknown) => {
-      startAgain(accountId)
+  return async (id, tell) => {
+    const opened = await openLease(id).catch((error: unknown) => {
+      startAgain(id)
       throw error
     })
     // Closed by another process, this one has no access any more; a client that asks again finds one that has.
-    if (opened === undefined) throw new DatabaseUnavailable(`no lease on ${accountId} can be had`)
-    const { id } = opened.lease
+    if (opened === undefined) throw new DatabaseUnavailable(`no lease on ${id} can be had`)
+    const { lease } = opened
     const self = (news: LeaseNews) => tell({ type: "lease", news })
     const driver = leaseDriver({
-      what: "account",
+      what,
       async grow(short, version) {
-        const grown = await store.growLease(accountId, short, version)
+        const grown = await grow(id, short, version)
         // Charges are booked under the lease that this actor began with; another one is not its own.
-        if (grown?.lease.id !== id) throw new Error(`the lease ${id} is not open any more`)
+        if (grown?.lease.id !== lease.id) throw new Error(`the lease ${lease.id} on ${id} is not open any more`)
         return grown
       },
-      giveBack: (returned) => store.returnLease(id, returned),
-      written: () => written(accountId),
+      giveBack: (returned) => giveBack(id, lease.id, returned),
+      written: () => written(accountOf(id)),
       tell: self,
       failed,
     })
-    return new Account({ clock, self, ...driver }, opened.lease, opened.more)
+    return new Account({ clock, self, ...driver }, lease, opened.more)
   }
 }
 
