@@ -1,14 +1,11 @@
-/**
- * Balance that the house gives or takes without a payment: adjustments by operators, and trial credit.
- *
- * A process may have leased balance that it does not need. It is called back before a debit is refused, because a process
- * that is alone leases all there is.
- */
+/** Balance that the house gives or takes without a payment: adjustments by operators, and trial credit. */
 import { domainToASCII } from "node:url"
 import { type Micro, minus, zero } from "../../actors/money/micro.ts"
+import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
 import type { TrialCreditStore, TrialDue } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
+import { takeFree } from "../store/leases.ts"
 import { adjust, type Adjustment } from "../store/operator/adjustments.ts"
 import type { Act } from "../store/operator/audit.ts"
 import { networkOf } from "./rate-limits.ts"
@@ -34,10 +31,6 @@ export class NotAdjusted extends Failure {
   }
 }
 
-/** How often, and how many milliseconds apart, what was called back is looked for. */
-const LOOKS = 10
-const LOOK_MS = 100
-
 export class Adjustments {
   readonly #parts: AdjustmentsOptions
 
@@ -48,37 +41,40 @@ export class Adjustments {
   /** The balance afterwards; also of an adjustment that was made under this key before. */
   async make(adjustment: Adjustment, act: Act): Promise<Micro | Failure> {
     const { accountId, amountMicro } = adjustment
-    for (let looks = 0; ; looks++) {
-      const adjusted = await adjust(this.#parts.database, adjustment, act)
-      switch (adjusted.outcome) {
-        // Also of one that was made under this key before: it may be this one, sent again because its answer was lost.
-        case "adjusted":
-          if (amountMicro > 0n) this.#parts.credited(accountId)
-          return adjusted.balanceMicro
-        case "no account":
-          return new Failure("resource.not_found")
-        case "other":
+    const adjusted = await takeFree({
+      attempt: () => adjust(this.#parts.database, adjustment, act),
+      shortOf: (tried) =>
+        tried.outcome === "refused" && amountMicro <= 0n && tried.balanceMicro + amountMicro >= 0n
+          ? minus(minus(zero, amountMicro), tried.freeMicro)
+          : undefined,
+      recall: (amount) => this.#parts.recall(accountId, amount),
+    })
+    switch (adjusted.outcome) {
+      // Also of one that was made under this key before: it may be this one, sent again because its answer was lost.
+      case "adjusted":
+        if (amountMicro > 0n) this.#parts.credited(accountId)
+        return adjusted.balanceMicro
+      case "no account":
+        return new Failure("resource.not_found")
+      case "other":
+        return new NotAdjusted(
+          "other",
+          `'idempotency_key' was used for an adjustment of ${adjusted.amountMicro} micro-rupiah with the reason '${adjusted.reason}'.`,
+        )
+      case "refused":
+        if (amountMicro > 0n)
+          return new NotAdjusted("too large", "'amount_micro' would make the balance larger than any can be.")
+        if (adjusted.balanceMicro + amountMicro < 0n)
           return new NotAdjusted(
-            "other",
-            `'idempotency_key' was used for an adjustment of ${adjusted.amountMicro} micro-rupiah with the reason '${adjusted.reason}'.`,
+            "over balance",
+            `'amount_micro' takes more than the balance, which is ${adjusted.balanceMicro} micro-rupiah: ${adjusted.balanceMicro + amountMicro} would be left.`,
           )
-        case "refused":
-          if (amountMicro > 0n)
-            return new NotAdjusted("too large", "'amount_micro' would make the balance larger than any can be.")
-          if (adjusted.balanceMicro + amountMicro < 0n)
-            return new NotAdjusted(
-              "over balance",
-              `'amount_micro' takes more than the balance, which is ${adjusted.balanceMicro} micro-rupiah: ${adjusted.balanceMicro + amountMicro} would be left.`,
-            )
-          if (looks === LOOKS)
-            return new NotAdjusted(
-              "not free",
-              `'amount_micro' takes more than is free: ${adjusted.freeMicro} micro-rupiah can be taken now; the balance is ${adjusted.balanceMicro}, of which calls under way hold the rest.`,
-            )
-          // Asked once: a process that was in use then gives what a call's end frees.
-          if (looks === 0) this.#parts.recall(accountId, minus(minus(zero, amountMicro), adjusted.freeMicro))
-          await Bun.sleep(LOOK_MS)
-      }
+        return new NotAdjusted(
+          "not free",
+          `'amount_micro' takes more than is free: ${adjusted.freeMicro} micro-rupiah can be taken now; the balance is ${adjusted.balanceMicro}, of which calls under way hold the rest.`,
+        )
+      default:
+        return unreachable(adjusted)
     }
   }
 }

@@ -8,6 +8,7 @@ import { MICRO_PER_RUPIAH, type Micro, micro, minus } from "../../actors/money/m
 import { Failure, invalid } from "../failure/failure.ts"
 import type { Act } from "../store/operator/audit.ts"
 import { type PaymentProblem, UNANSWERED_DAYS } from "../store/payment-problems.ts"
+import { takeFree } from "../store/leases.ts"
 import type { Booked, MadeRefund, Refund, RefundChange, RefundStore } from "../store/refunds.ts"
 import type { TopUp } from "../store/top-ups.ts"
 import type { PaymentNotice, PaymentProvider, ReportedReversal } from "./provider.ts"
@@ -35,9 +36,6 @@ export interface RefundTerms {
 
 type Reversed = Extract<PaymentNotice, { readonly kind: "reversed" }>
 
-/** How often, and how many milliseconds apart, what was called back is looked for. */
-const LOOKS = 10
-const LOOK_MS = 100
 /** The refunds of one top-up that are looked through. */
 export const OF_A_TOP_UP = { after: undefined, limit: 1_000 } as const
 
@@ -203,15 +201,18 @@ export class Refunds {
   }
 
   /** Until it is booked, or what is free is not enough however long it waits. The last time a claim is made of it. */
-  async #freed<T extends Booked>(accountId: string, book: (mayClaim: boolean) => Promise<T>): Promise<T> {
-    for (let looks = 0; ; looks++) {
-      const booked = await book(looks === LOOKS)
-      if (booked.outcome !== "short" || looks === LOOKS) return booked
-      // Nothing that is called back would be enough.
-      if (booked.postedMicro < booked.amountMicro) return await book(true)
-      if (looks === 0) this.#parts.recall(accountId, minus(booked.amountMicro, booked.freeMicro))
-      await Bun.sleep(LOOK_MS)
-    }
+  #freed<T extends Booked>(accountId: string, book: (mayClaim: boolean) => Promise<T>): Promise<T> {
+    // Nothing that is called back would be enough.
+    const isOver = ({ postedMicro, amountMicro }: Booked) => postedMicro < amountMicro
+    return takeFree({
+      async attempt(isLast) {
+        const booked = await book(isLast)
+        return booked.outcome === "short" && isOver(booked) && !isLast ? await book(true) : booked
+      },
+      shortOf: (booked) =>
+        booked.outcome === "short" && !isOver(booked) ? minus(booked.amountMicro, booked.freeMicro) : undefined,
+      recall: (amount) => this.#parts.recall(accountId, amount),
+    })
   }
 
   async #send(refund: Refund): Promise<void> {

@@ -178,3 +178,32 @@ export const actorStore = (database: Database, processId: string, sendsMail: boo
   growBudget: (of, short, version) => growBudget(budgetStatements(database), processId, of, short, version),
   returnBudget: (of, returned) => returnBudget(database, processId, of, returned),
 })
+
+/** How often, and how many milliseconds apart, what was called back is looked for. */
+const LOOKS = 10
+const LOOK_MS = 100
+
+interface Debit<T> {
+  /** Again and again, until it is not short of anything. The last time it is told so. */
+  readonly attempt: (isLast: boolean) => Promise<T>
+  /** What is missing, and may be leased to processes that do not need it. Undefined where no wait would help. */
+  readonly shortOf: (outcome: T) => Micro | undefined
+  /** Asks every process for so much of what it has leased of the account and does not need. */
+  readonly recall: (amount: Micro) => void
+}
+
+/**
+ * Takes balance that nobody has leased. A process may have leased what it does not need: that is called back before the debit is
+ * refused, because a process that is alone leases all there is.
+ */
+export async function takeFree<T>({ attempt, shortOf, recall }: Debit<T>): Promise<T> {
+  for (let looks = 0; ; looks++) {
+    const isLast = looks === LOOKS
+    const outcome = await attempt(isLast)
+    const short = shortOf(outcome)
+    if (short === undefined || isLast) return outcome
+    // Asked once: a process that was in use then gives what a call's end frees.
+    if (looks === 0) recall(short)
+    await Bun.sleep(LOOK_MS)
+  }
+}
