@@ -15,6 +15,7 @@ import type { KeptRun } from "../store/runs.ts"
 import type { UsageSumStore } from "../store/usage-sums.ts"
 import { keyUsage, usageJson } from "./dashboard/key-json.ts"
 import { endRun, ENDING, receiptOf, RUN_ID, runReceipt, type RunsDeps } from "./dashboard/runs.ts"
+import { inTurn } from "./dashboard/session.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented } from "./route.ts"
 import { described, field, micro, text, together } from "./shapes.ts"
@@ -59,15 +60,21 @@ interface Context {
   readonly set: { headers: object }
 }
 
-/** Answers a key's holder, and says in headers what is left of the key's limits. */
+/** Answers a key's holder when it is the key's turn, and says in headers what is left of the key's limits. */
 async function answered(
   { ports: { actors } }: Pick<BalanceDeps, "ports">,
   { request, set }: Context,
   answerOf: (caller: Caller) => Promise<object | Failure>,
 ): Promise<object | Failure> {
-  const caller = await authenticate(actors, request.headers, contextOf(request))
+  const origin = contextOf(request)
+  const caller = await authenticate(actors, request.headers, origin)
   if (caller instanceof Failure) return caller
-  const answer = await answerOf(caller)
+  const { accountId, keyId } = caller.record
+  const answer = await inTurn({ accountId, id: keyId }, request, async () => {
+    // Whoever had to wait may have been revoked meanwhile.
+    const still = await authenticate(actors, request.headers, origin, false)
+    return still instanceof Failure ? still : await answerOf(still)
+  })
   const headers = await currentRateHeaders(actors, caller.keyHash)
   if (answer instanceof Failure) return answer.withHeaders(headers)
   Object.assign(set.headers, headers, { "cache-control": "no-store" })

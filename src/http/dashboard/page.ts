@@ -7,6 +7,7 @@
 import { type Static, Type } from "@sinclair/typebox"
 import { type Micro, microToRupiah } from "../../../actors/money/micro.ts"
 import { Failure } from "../../failure/failure.ts"
+import { turns } from "../../store/gate.ts"
 import { refused } from "../route.ts"
 import { field, oneOf } from "../shapes.ts"
 
@@ -161,8 +162,17 @@ export interface CsvFile<Row> {
 /** Of one account in one process. Each is open for as long as its reader takes. */
 const MAX_FILES = 4
 
-export const tooMany = () =>
+const tooMany = () =>
   new Failure("gateway.capacity", { message: "Too many questions of this account are being answered.", retryAfterS: 1 })
+
+/**
+ * Of one account in one process: a place of the database takes all others seconds to get where one account has many. Of those that wait
+ * few are here, because an account's requests have a line of their own before (session.ts).
+ */
+const READS_AT_ONCE = 2
+
+/** For questions that read any number of records. */
+export const readsInTurn = () => turns({ atOnce: READS_AT_ONCE, most: Infinity, refused: tooMany })
 
 /** Counts the files that are sent of each account: what is to be run at the end of another, or why there is none. */
 export function filesAtOnce(): (accountId: string) => Failure | (() => void) {

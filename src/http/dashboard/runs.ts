@@ -24,7 +24,7 @@ import {
 } from "../shapes.ts"
 import { timeFrom } from "./key-settings.ts"
 import { KEY_ID } from "./keys.ts"
-import { pageJson, pageQuery, readPage } from "./page.ts"
+import { pageJson, pageQuery, readPage, readsInTurn } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import { tokenCounts, tokensJson } from "./usage-rows.ts"
 
@@ -38,6 +38,7 @@ export interface RunsDeps {
 export const RUN_ID = /^run_[A-Za-z0-9_-]{1,40}$/
 const LONGEST_DAYS = 90
 const DAY_MS = 24 * 60 * 60 * 1_000
+const inTurn = readsInTurn()
 
 export const runShape = Type.Object(
   {
@@ -261,8 +262,11 @@ function runJson(run: KeptRun, now: number, held = micro(0n)): Static<typeof run
 export async function receiptOf(
   run: KeptRun,
   { runs, ports: { actors, clock } }: Pick<RunsDeps, "runs" | "ports">,
-): Promise<Static<typeof runReceipt>> {
-  const [models, view] = await Promise.all([runs.models(run.runId), actors.runs.viewIfActive(run.runId)])
+): Promise<Static<typeof runReceipt> | Failure> {
+  const read = () => Promise.all([runs.models(run.runId), actors.runs.viewIfActive(run.runId)])
+  const summed = await inTurn(run.accountId, read)
+  if (summed instanceof Failure) return summed
+  const [models, view] = summed
   const total = models.reduce<Counted>(
     (sum, model) => ({
       calls: sum.calls + model.calls,

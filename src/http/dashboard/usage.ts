@@ -14,11 +14,10 @@ import {
   type FirstTokens,
   groupName,
 } from "../../store/first-tokens.ts"
-import { turns } from "../../store/gate.ts"
 import type { SummaryQuestion, UsageSumStore, UsageTotal } from "../../store/usage-sums.ts"
 import type { UsageStore } from "../../store/usage.ts"
 import { described, field, integer, listOf, micro as microShape, orNull, text, time } from "../shapes.ts"
-import { filesAtOnce, pageJson, readPage, tooMany } from "./page.ts"
+import { filesAtOnce, pageJson, readPage, readsInTurn } from "./page.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import {
   exportQuery,
@@ -42,11 +41,6 @@ export interface UsageDeps {
   readonly stalledMs?: number
 }
 
-/**
- * Of one account in one process: a place of the database takes all others seconds to get where one account has many. Of those that wait
- * few are here, because an account's requests have a line of their own before (session.ts).
- */
-const READS_AT_ONCE = 2
 /** Of a summary: some twelve megabytes. */
 const MAX_SUMS = 50_000
 
@@ -97,7 +91,7 @@ const tooManySums = () =>
 
 export const usageController = ({ usage, sums, firstTokens, authenticate, now = Date.now, stalledMs }: UsageDeps) => {
   const signedIn = signedInBy(authenticate)
-  const inTurn = turns({ atOnce: READS_AT_ONCE, most: Infinity, refused: tooMany })
+  const inTurn = readsInTurn()
   const files = filesAtOnce()
   return new Elysia({ name: "dashboard/usage" })
     .get(
