@@ -14,7 +14,7 @@ import { KEY_ID, keyAfter, keyPlace, STATUS } from "./dashboard/keys.ts"
 import { keyJson, keyShape } from "./dashboard/key-json.ts"
 import { KeyChange, NewKey, toChange, toWishes } from "./dashboard/key-settings.ts"
 import { pageJson, pageQuery, readPage } from "./dashboard/page.ts"
-import { inTurn } from "./dashboard/session.ts"
+import { inTurn, lookUp } from "./dashboard/session.ts"
 import { edge } from "./edge.ts"
 import { routesFor } from "./route.ts"
 import { described, field, type Said, text } from "./shapes.ts"
@@ -83,7 +83,7 @@ export const childrenController = ({ children, changes }: ChildrenDeps) => {
   const managed = routesFor<{ readonly manager: Manager }>(
     "token",
     async (request) => {
-      const manager = await children.authenticate(keyFrom(request.headers))
+      const manager = await lookUp(request, () => children.authenticate(keyFrom(request.headers)))
       return manager instanceof Failure ? manager : { manager }
     },
     // A token must not meet what another one was answered: that has the secrets of its keys.

@@ -1,10 +1,17 @@
-/** What keys ask about themselves waits in the lines of their accounts, as what sessions and tokens ask does. */
+/**
+ * What keys ask about themselves waits in the lines of their accounts, as what sessions and tokens ask does; and who sends a token waits
+ * in the line of the network, before anybody knows whose it is.
+ */
 import { afterAll, beforeAll, expect, spyOn, test } from "bun:test"
+import { Accounts } from "../../src/accounts/accounts.ts"
+import { createSessionToken, createToken } from "../../src/accounts/bearer-tokens.ts"
+import { Children } from "../../src/accounts/children.ts"
 import { KeyActors, RunActors } from "../../src/gateway/leasing-actors.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 
+const FROM = "X-From"
 let gateway: TestGateway
-beforeAll(async () => void (gateway = await startTestGateway()))
+beforeAll(async () => void (gateway = await startTestGateway({ env: { CLIENT_ADDRESS_HEADER: FROM } })))
 afterAll(() => gateway[Symbol.asyncDispose]())
 
 const ask = (key: string, path: string, method = "GET") =>
@@ -22,26 +29,33 @@ const runsOf = (person: Person, keyId: string, count: number) =>
     }),
   )
 
-/** Keeps what is asked of an actor for an answer from being answered until it is opened. */
-function holding(actors: { viewIfActive(name: string): Promise<unknown> }) {
+/** Keeps what a method is asked from being answered until it is opened. */
+function holding<Name extends string>(of: { [Method in Name]: (...args: never[]) => unknown }, name: Name) {
   const gate = Promise.withResolvers<void>()
-  const views = spyOn(actors, "viewIfActive").mockImplementation(async () => await gate.promise)
+  const original = of[name]
+  const begun: unknown[] = []
+  const held = async function (this: unknown, ...args: never[]) {
+    begun.push(name)
+    await gate.promise
+    return await original.apply(this, args)
+  }
+  of[name] = held
   return {
     open: () => gate.resolve(),
     /** Resolves with how many have begun, when no more of those who were sent do. */
     async begun(atLeast: number) {
-      while (views.mock.calls.length < atLeast) await Bun.sleep(5)
+      while (begun.length < atLeast) await Bun.sleep(5)
       await Bun.sleep(300)
-      return views.mock.calls.length
+      return begun.length
     },
-    [Symbol.dispose]: () => views.mockRestore(),
+    [Symbol.dispose]: () => void (of[name] = original),
   }
 }
 
 test("of an account few balances are looked up at once, however many keys ask; another account waits for none of them", async () => {
   const [crowd, other] = [await gateway.person(), await gateway.person()]
   const [keys, [own = ""]] = [await keysOf(crowd, 24), await keysOf(other, 1)]
-  using held = holding(KeyActors.prototype)
+  using held = holding(KeyActors.prototype, "viewIfActive")
   const asking = keys.map((key) => ask(key, "/v1/balance"))
   expect(await held.begun(16)).toBe(16)
   const others = ask(own, "/v1/balance")
@@ -54,7 +68,7 @@ test("of an account two receipts of runs are added up at once, its owner's too, 
   const [person, other] = [await gateway.person(), await gateway.person()]
   const [key, foreign] = [await gateway.key(person), await gateway.key(other)]
   const [runs, [theirs = ""]] = [await runsOf(person, key.id, 6), await runsOf(other, foreign.id, 1)]
-  using held = holding(RunActors.prototype)
+  using held = holding(RunActors.prototype, "viewIfActive")
   const asking = [
     ...runs.map((run) => ask(key.key, `/v1/runs/${run}`)),
     ...runs.map((run) => gateway.dashboard(person, `/runs/${run}`)),
@@ -71,7 +85,7 @@ test("a key that ends its runs by the dozen has two of them ended at once, and n
   const key = await gateway.key(person)
   const runs = await runsOf(person, key.id, 12)
   using ended = spyOn(RunActors.prototype, "ended")
-  using held = holding(RunActors.prototype)
+  using held = holding(RunActors.prototype, "viewIfActive")
   const asking = runs.map((run) => ask(key.key, `/v1/runs/${run}/end`, "POST"))
   expect(await held.begun(2)).toBe(2)
   expect(ended).toHaveBeenCalledTimes(2)
@@ -83,3 +97,32 @@ test("a key that ends its runs by the dozen has two of them ended at once, and n
     select count(*)::int as count from runs where key_id = ${key.id} and ends_at > now()`
   expect(open?.count).toBe(10)
 })
+
+const strangers = {
+  sessions: {
+    path: "/account",
+    token: () => createSessionToken().token,
+    held: () => holding(Accounts.prototype, "session"),
+  },
+  "management tokens": {
+    path: "/v1/keys",
+    token: createToken,
+    held: () => holding(Children.prototype, "authenticate"),
+  },
+}
+
+test.each(Object.entries(strangers))(
+  "of one network few %s that nobody has are looked up at once, and no other network waits for them",
+  async (_, { path, token, held }) => {
+    const from = (address: string) =>
+      fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${token()}`, [FROM]: address } })
+    using looking = held()
+    // All of one customer's IPv6 networks are one.
+    const crowd = Array.from({ length: 40 }, (__, n) => from(`2001:db8:1:${n.toString(16)}::1`))
+    expect(await looking.begun(16)).toBe(16)
+    const other = from("203.0.113.9")
+    expect(await looking.begun(17)).toBe(17)
+    looking.open()
+    for (const { status } of await Promise.all([...crowd, other])) expect(status).toBe(401)
+  },
+)

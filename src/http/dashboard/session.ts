@@ -5,8 +5,9 @@
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/bearer-tokens.ts"
 import { type Permission, refusalOf } from "../../accounts/members.ts"
+import { isLoopbackNetwork, networkOf } from "../../accounts/rate-limits.ts"
 import { actingAs } from "../../store/database.ts"
-import type { AllowanceStore } from "../../store/allowances.ts"
+import { type AllowanceStore, siteOf } from "../../store/allowances.ts"
 import { turns } from "../../store/gate.ts"
 import { Failure, wholeSeconds } from "../../failure/failure.ts"
 import { SESSION_DAYS, type ClientInfo } from "../../store/accounts.ts"
@@ -25,7 +26,9 @@ export interface Authenticate {
 export function authenticator(accounts: Pick<Accounts, "session">, changes: Authenticate["changes"]): Authenticate {
   const authenticate = async (request: Request) => {
     const presented = presentedToken(request)
-    return presented instanceof Failure ? presented : await accounts.session(presented, clientInfoOf(request))
+    return presented instanceof Failure
+      ? presented
+      : await lookUp(request, () => accounts.session(presented, clientInfoOf(request)))
   }
   return Object.assign(authenticate, { changes })
 }
@@ -55,6 +58,19 @@ export function inTurn<T>(
 ): Promise<T | Failure> {
   const { ofAccount, ofOne } = changesSomething(request) ? lines.changes : lines.questions
   return ofOne(id, () => ofAccount(accountId, work))
+}
+
+/**
+ * Of one network so many tokens are looked up at once: more than the database has places, so that nobody waits for nothing. A token
+ * that nobody has is of no account that it could wait in the line of. Loopback is not counted, as with sign-ups.
+ */
+const LOOK_UPS_AT_ONCE = 16
+const lookUps = turns({ atOnce: LOOK_UPS_AT_ONCE, most: MOST, refused })
+
+/** Looks up who sends a request. */
+export function lookUp<T>(request: Request, work: () => Promise<T | Failure>): Promise<T | Failure> {
+  const network = networkOf(contextOf(request).address)
+  return isLoopbackNetwork(network) ? work() : lookUps(siteOf(network), work)
 }
 
 /** Takes one of so many in a time, and returns the refusal where none is left. */
