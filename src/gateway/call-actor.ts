@@ -186,7 +186,7 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
       case "heartbeat":
         return this.#onHeartbeat()
       case "client-left":
-        return this.#onClientLeft(before)
+        return this.#onClientLeft()
       case "timed-out":
         return this.timeouts.stop(event.reason)
       case "ended":
@@ -249,16 +249,12 @@ export class Call implements RoutedCall, BookedCall, AdmittedCall {
     this.#sendHead(true)
   }
 
-  /** A client that goes away leaves its backend to be read on for a while, and no longer. */
-  #onClientLeft(before: State): void {
+  /** A client that goes away leaves its backend to be read on for a while: whoever asks again may read it, and leave it anew. */
+  #onClientLeft(): void {
     this.whenLeft?.()
-    if (this.state === "draining" && before !== "draining") this.#stopWhenLeft()
-  }
-
-  /** Somebody who asks again may have come since. */
-  #stopWhenLeft(): void {
-    const look = () => (this.hasLeft ? this.stop() : this.#stopWhenLeft())
-    this.#drain = this.ports.clock.after(this.ports.limits.drainLeftMs, look)
+    if (this.state !== "draining") return
+    this.#drain?.cancel()
+    this.#drain = this.ports.clock.after(this.ports.limits.drainLeftMs, () => this.hasLeft && this.stop())
   }
 
   #onEnded(end: End, before: State): void {

@@ -264,6 +264,30 @@ test("a call whose client left, and that was stopped before its end, is made ane
   await again.body?.cancel()
 })
 
+test("a call whose client left, came again to read most of it, and left once more, is read to its end and charged", async () => {
+  await using own = await startTestGateway({ env: { DRAIN_LEFT_MS: "3000" } })
+  const someone = await own.person(1_000_000)
+  const mine = await own.key(someone)
+  const model = await own.model({ format: "chat", script: "output=175&pace=20" })
+  const name = newName()
+  const asked = async (signal: AbortSignal) => {
+    const answer = await ask(own, mine.key, "chat", model, { stream: true }, named(name, { signal }))
+    return { id: requestId(answer), reading: new Reading(answer) }
+  }
+  const [leaving, leavingAgain] = [new AbortController(), new AbortController()]
+  const first = await asked(leaving.signal)
+  await first.reading.until(content.chat)
+  leaving.abort()
+  const again = await asked(leavingAgain.signal)
+  const until = performance.now() + 2_500
+  while (performance.now() < until) await again.reading.until(new RegExp(`[^]{${again.reading.text.length + 1}}`))
+  leavingAgain.abort()
+  expect(await own.usage(someone, first.id)).toMatchObject({ status: "ok", output_tokens: 175 })
+  const [{ paid } = {}] = await own.sql<{ paid: boolean }[]>`
+    select charge_micro > 0 as paid from usage where request_id = ${first.id}`
+  expect(paid).toBe(true)
+})
+
 test("a replay needs no money", async () => {
   const poor = await gateway.person(10_000)
   const mine = await gateway.key(poor)

@@ -658,6 +658,23 @@ test("a client that leaves, and asks for the same answer again, has it read on f
   expect(await has()).toEqual(GONE)
 })
 
+test("a client that comes again just before its backend is given up, and leaves again, has it read on for the whole while from then", async () => {
+  const { call, clock, opened, settled, has } = await startCall()
+  call.begin()
+  opened.resolve("durable")
+  await flush()
+  // Nobody reads it now, and somebody does again.
+  call.receive({ type: "client-left" })
+  clock.advance(LIMITS.drainLeftMs - 1)
+  call.leave()
+  clock.advance(LIMITS.drainLeftMs - 1)
+  expect(await has()).toMatchObject(HELD)
+  clock.advance(1)
+  await flush()
+  settled.resolve("durable")
+  expect(await has()).toEqual(GONE)
+})
+
 test("a client that leaves while its call waits for a slot gives up its place at once", async () => {
   const { call, settled, slot, has } = await startRerouted()
   call.leave()
