@@ -13,7 +13,7 @@ import type { Candidate, FallbackChain, Marker } from "./candidates.ts"
 import type { MemberSelector } from "./member-selector.ts"
 import type { CallPlan } from "./parse-request.ts"
 import type { GatewayPorts } from "./ports.ts"
-import { type LoopedCall, retry, toolLoop } from "./tool-loop.ts"
+import { type LoopedCall, retry, type RetryHooks, toolLoop } from "./tool-loop.ts"
 
 /** What routing needs of its call. */
 export interface RoutedCall extends LoopedCall {
@@ -71,30 +71,31 @@ function askModel(call: RoutedCall, { offer, members }: Candidate): Promise<End>
   const { search } = call.ports
   const { request } = call.plan
   const { webSearch } = request
-  const once = () => {
+  const once = (hooks: RetryHooks) => {
     const { seat, answerLimit } = call.admission
     const { exchange } = seat
     const turn = { request, offer, exchange, answerLimit: limitAt(exchange, request, answerLimit) }
     return webSearch === undefined || search === undefined
       ? attempt(call, turn)
-      : toolLoop(call, { first: turn, webSearch, search })
+      : toolLoop(call, { first: turn, webSearch, search, hooks })
   }
   const onFailure = ({ fault: { alert, status } }: FailedEnd) => {
     // At once: a retry, another member or another model of the chain may hide it from everyone else.
     if (alert) call.alert(call.admission, status)
   }
-  return members.isAlone ? retry(once, call, { onFailure }) : askPool(call, members, once, onFailure)
+  const alone = { onFailure }
+  return members.isAlone ? retry(() => once(alone), call, alone) : askPool(call, members, once, onFailure)
 }
 
 /** One member after the other, and of their failures the one that says most. */
 async function askPool(
   call: RoutedCall,
   members: MemberSelector,
-  once: () => Promise<End>,
+  once: (hooks: RetryHooks) => Promise<End>,
   failed: (end: FailedEnd) => void,
 ): Promise<End> {
   const failures = new PoolFailures()
-  const end = await retry(once, call, {
+  const hooks: RetryHooks = {
     onFailure(end) {
       failed(end)
       failures.add(end)
@@ -106,8 +107,8 @@ async function askPool(
       return seat !== undefined
     },
     mayRetrySame: () => members.mayRetrySame(),
-  })
-  return failures.mostTelling(end)
+  }
+  return failures.mostTelling(await retry(() => once(hooks), call, hooks))
 }
 
 /** What is forwarded, and so charged at the most: another member's format may take no limit as small as the client's. */

@@ -33,6 +33,7 @@ export class Timeouts {
   readonly #onTimeout: (reason: TimeoutReason) => void
   readonly #abort = new AbortController()
   readonly #startedAt: number
+  #turnBeganAt: number
   #timer: Timer
   #waitingSince: number | undefined
   #hasContent = false
@@ -43,7 +44,7 @@ export class Timeouts {
     this.#clock = clock
     this.#limits = limits
     this.#onTimeout = onTimeout
-    this.#startedAt = clock.running()
+    this.#startedAt = this.#turnBeganAt = clock.running()
     this.#timer = this.#after(Math.min(limits.upstreamStartMs, limits.upstreamAnswerMs))
   }
 
@@ -54,9 +55,9 @@ export class Timeouts {
   get reason(): TimeoutReason | undefined {
     return this.#reason
   }
-  /** What is left for the start. */
+  /** What is left for the start, of the latest turn. */
   get startLeftMs(): number {
-    return this.#startedAt + this.#limits.upstreamStartMs - this.#clock.running()
+    return this.#turnBeganAt + this.#limits.upstreamStartMs - this.#clock.running()
   }
   get #totalLeftMs(): number {
     return this.#startedAt + this.#limits.upstreamAnswerMs - this.#clock.running()
@@ -70,6 +71,10 @@ export class Timeouts {
     if (this.#reason === undefined && this.#waitingSince !== undefined) this.#restartTimer(this.#limits.upstreamIdleMs)
   }
 
+  /** A backend is asked for one more turn: its tries have the time of a start again. */
+  beginTurn(): void {
+    this.#turnBeganAt = this.#clock.running()
+  }
   /** A backend is waited for from now on. */
   startWaiting(): void {
     this.#waitingSince = this.#clock.running()

@@ -46,6 +46,8 @@ export interface Loop {
   readonly first: AskedTurn
   readonly webSearch: WebSearchOptions
   readonly search: Search
+  /** Of a later turn. */
+  readonly hooks?: RetryHooks
 }
 
 export async function toolLoop(call: LoopedCall, loop: Loop): Promise<End> {
@@ -66,13 +68,12 @@ class ToolLoop {
   /** Of all turns; undefined once one could not be read. */
   #tokens: Tokens | undefined = noTokens
   #excess: Micro = zero
-  /** How the backend is asked for the turn that comes. */
-  #asking: Exchange
+  /** What the turns so far have said. */
+  #said: JsonObject | undefined
 
   constructor(call: LoopedCall, loop: Loop) {
     this.#call = call
     this.#loop = loop
-    this.#asking = loop.first.exchange
   }
 
   async run(): Promise<End> {
@@ -84,7 +85,7 @@ class ToolLoop {
         // Estimates are shy of some texts: the backend says what `#next` did not foresee, and the turns before it are paid for.
         if (isOverflow(played)) return this.#done(turns - 1, "model_context_window_exceeded")
         // A later turn's failure is the answer's: what was sent cannot be taken back, and nothing is begun anew.
-        return { ...played, committed: true }
+        return laterFailed(played)
       }
       const { turn, tokens, excess } = played
       this.#answer.take(turn)
@@ -101,24 +102,26 @@ class ToolLoop {
     }
   }
 
-  /** One turn; a later one is tried again by itself. */
+  /** One turn; a later one is tried again by itself, at other members too, and has a time of its own to begin. */
   async #play(request: ModelRequest, answerLimit: number, turn: number): Promise<FailedEnd | PlayedTurn> {
     let read: (() => Turn) | undefined
     const once = () => {
       const exchange = this.#exchange((reading) => (read = reading))
       return attempt(this.#call, { request, answerLimit, offer: this.#loop.first.offer, exchange })
     }
-    const end = await (turn === 1 ? once() : retry(once, this.#call))
+    if (turn > 1) this.#call.timeouts.beginTurn()
+    const end = await (turn === 1 ? once() : retry(once, this.#call, laterHooks(this.#loop.hooks)))
     if (end.kind === "failed") return end
     if (typeof end.last === "string") this.#buffered += end.last
     if (read === undefined) throw new Error("an answer that nobody has read")
     return { kind: "played", turn: read(), tokens: end.tokens, excess: end.excess }
   }
 
-  /** The model's own exchange, of which a turn is withheld what only the whole answer can say. */
+  /** The member's own exchange, of which a turn is withheld what only the whole answer can say. */
   #exchange(onRead: (turn: () => Turn) => void): Exchange {
     const { blocksSent } = this.#answer
-    const exchange = this.#asking
+    const { exchange: own } = this.#call.admission.seat
+    const exchange = this.#said === undefined ? own : own.continued(this.#said)
     const reading = { blocksSent, clientSources: this.#loop.webSearch.clientSources }
     const { backend, path, minAnswerTokens } = exchange
     return {
@@ -191,7 +194,7 @@ class ToolLoop {
       rates: price.rates,
     })
     if (answerLimit === undefined) return "pause_turn"
-    this.#asking = first.exchange.continued(message)
+    this.#said = message
     return { request: { ...request, inputTokens }, answerLimit }
   }
 
@@ -217,6 +220,13 @@ class ToolLoop {
     }
   }
 }
+
+/** The hooks have heard of it already. */
+const laterFailed = (end: FailedEnd) => ({ ...end, committed: true, isReported: true })
+
+/** A prompt that is too long ends the answer with the turns before it, whatever another member would take. */
+const laterHooks = ({ moveToAnother: move, ...hooks }: RetryHooks = {}): RetryHooks =>
+  move === undefined ? hooks : { ...hooks, moveToAnother: async (end) => !isOverflow(end) && (await move(end)) }
 
 /** Said of the prompt, before anything of an answer. */
 const isOverflow = ({ fault, committed }: FailedEnd): boolean =>
@@ -249,7 +259,7 @@ interface RetriedCall extends AttemptedCall {
 }
 
 /** What is done between attempts. */
-interface RetryHooks {
+export interface RetryHooks {
   /** Called with each attempt that failed. */
   readonly onFailure?: (end: FailedEnd) => void
   /** Moves the call to another member of the pool; true if it did, and then there is no backoff. */
@@ -266,7 +276,7 @@ interface RetryHooks {
 export async function retry(once: () => Promise<End>, call: RetriedCall, hooks: RetryHooks = {}): Promise<End> {
   for (let attempts = 1; ; attempts++) {
     const end = await once()
-    if (end.kind === "failed") hooks.onFailure?.(end)
+    if (end.kind === "failed" && !("isReported" in end)) hooks.onFailure?.(end)
     if (end.kind === "answered" || end.committed) return end
     const { retryAfterMs } = end.fault
     const mayContinue = call.isClientWaiting && call.timeouts.reason === undefined
@@ -275,13 +285,8 @@ export async function retry(once: () => Promise<End>, call: RetriedCall, hooks: 
       call.attempts++
       continue
     }
-    if (
-      attempts >= MAX_ATTEMPTS ||
-      retryAfterMs === undefined ||
-      !call.isClientWaiting ||
-      hooks.mayRetrySame?.() === false
-    )
-      return end
+    if (attempts >= MAX_ATTEMPTS || retryAfterMs === undefined || !call.isClientWaiting) return end
+    if (hooks.mayRetrySame?.() === false) return end
     // Full jitter: anything from nothing to the exponential step, and never sooner than the backend asks.
     const backoffMs = call.ports.random() * BACKOFF_MS * 2 ** (attempts - 1)
     const waitMs = Math.max(backoffMs, retryAfterMs)

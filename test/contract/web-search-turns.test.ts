@@ -2,7 +2,8 @@
 import { describe, expect, test } from "bun:test"
 import Anthropic from "@anthropic-ai/sdk"
 import { kyoto, pages } from "../search/searx-server.ts"
-import { call, counts, search, text } from "../search/turns-backend.ts"
+import { startTestGateway } from "../gateway/harness.ts"
+import { call, counts, search, startTurnsBackend, text } from "../search/turns-backend.ts"
 import { requestId } from "./calling.ts"
 import { expectFailure } from "./expect-failure.ts"
 import {
@@ -108,6 +109,80 @@ describe("a turn that fails after a search", () => {
       status: "upstream_error",
       charge_micro: 0,
     })
+  })
+})
+
+/** A gateway of its own, whose model has two backends; the first is asked first. */
+const pooled = async () => {
+  const [one, other] = [startTurnsBackend("one"), startTurnsBackend("other")]
+  const own = await startTestGateway({
+    env: { SEARCH_URL: searx.url },
+    backends: [one.backend, other.backend],
+  })
+  const someone = await own.person(100_000)
+  const { key: secret } = await own.key(someone)
+  const upstreams = ["one", "other"].map(
+    (provider, at) => ({ provider, format: "messages", model: "m", priority: 50 - at }) as const,
+  )
+  const model = await own.model({ format: "messages", upstreams, features: ["web_search"] })
+  return {
+    one,
+    other,
+    own,
+    ask: (more = {}) => own.post("/v1/messages", secret, { ...asking(more), model }),
+    record: (answer: Response) => own.usage(someone, requestId(answer)),
+    async [Symbol.asyncDispose]() {
+      await own[Symbol.asyncDispose]()
+      await one[Symbol.asyncDispose]()
+      await other[Symbol.asyncDispose]()
+    },
+  }
+}
+
+describe("a turn that fails after a search at one member of a pool", () => {
+  test.each([
+    ["an error", 503],
+    ["a refused credential", 401],
+    ["a throttle", 429],
+  ] as const)(
+    "with %s is asked of another, which goes on with what was found, and both are charged",
+    async (_, status) => {
+      await using pool = await pooled()
+      pool.one.turns = [{ blocks: [search("toolu_1", "q")] }, { status }]
+      pool.other.turns = [{ blocks: [text("Red.")] }]
+      const answer = await pool.ask()
+      expect(await answer.json()).toMatchObject({ content: [{}, { type: "web_search_tool_result" }, { text: "Red." }] })
+      expect(pool.other.asked).toMatchObject([
+        { messages: [question, { content: [{ type: "tool_use" }] }, { content: [{ type: "tool_result" }] }] },
+      ])
+      expect(await pool.record(answer)).toMatchObject({
+        status: "ok",
+        turns: 2,
+        attempts: 2,
+        charge_micro: priced(20, 10),
+      })
+      const alerts = status === 401 ? 1 : 0
+      expect(pool.own.complaints.filter((line) => line.includes("backend needs attention"))).toHaveLength(alerts)
+    },
+  )
+
+  test("that finds the prompt too long ends the answer there, and no other is asked", async () => {
+    await using pool = await pooled()
+    pool.one.turns = [{ blocks: [search("toolu_1", "q")] }, { status: 413 }]
+    const answer = await pool.ask()
+    expect(await answer.json()).toMatchObject({ stop_reason: "model_context_window_exceeded" })
+    expect(pool.other.asked).toHaveLength(0)
+    expect(await pool.record(answer)).toMatchObject({ status: "ok", turns: 1, charge_micro: priced(10, 5) })
+  })
+
+  test("and at the others too is told and reported once each, and nothing is charged", async () => {
+    await using pool = await pooled()
+    pool.one.turns = [{ blocks: [search("toolu_1", "q")] }, { status: 401 }]
+    pool.other.turns = [{ status: 401 }]
+    const answer = await pool.ask()
+    expect(answer.status).toBe(502)
+    expect(await pool.record(answer)).toMatchObject({ status: "upstream_error", charge_micro: 0 })
+    expect(pool.own.complaints.filter((line) => line.includes("backend needs attention"))).toHaveLength(2)
   })
 })
 

@@ -8,6 +8,7 @@ import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import { price, type Rates } from "../../actors/money/price.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { AnsweredEnd, End, FailedEnd } from "../../src/gateway/attempt.ts"
+import { Timeouts } from "../../src/gateway/timeouts.ts"
 import { type Loop, type LoopedCall, toolLoop } from "../../src/gateway/tool-loop.ts"
 import { isObject, type JsonObject } from "../../src/language/json.ts"
 import type { Search } from "../../src/search/searx.ts"
@@ -41,6 +42,8 @@ interface Given {
   readonly gather?: boolean
   readonly search?: Search
   readonly isClientWaiting?: () => boolean
+  /** Of the backend's first content, of a call and of each turn. */
+  readonly startMs?: number
 }
 
 interface Looped {
@@ -79,6 +82,8 @@ async function loop(given: Given): Promise<Looped> {
   const searched: string[] = []
   const prompts: number[] = []
   const usage = { setCounts: nothing, output: { whole: nothing, event: nothing, unread: nothing } }
+  const limits = { upstreamStartMs: given.startMs ?? 1_000, upstreamIdleMs: 60_000, upstreamAnswerMs: 60_000 }
+  const timeouts = new Timeouts(systemClock, limits, nothing)
   const call = {
     requestId: "req_1",
     caller: { record: { accountId: "acc" } },
@@ -93,6 +98,7 @@ async function loop(given: Given): Promise<Looped> {
         onContent: nothing,
         onSuccess: nothing,
         onFailure: nothing,
+        exchange: asking,
       },
     },
     ports: {
@@ -101,15 +107,7 @@ async function loop(given: Given): Promise<Looped> {
       health: { watch: () => ({ content: nothing, ended: nothing }) },
       random: () => 0,
     },
-    timeouts: {
-      signal: new AbortController().signal,
-      reason: undefined,
-      startLeftMs: 1_000,
-      startWaiting: nothing,
-      stopWaiting: nothing,
-      onActivity: nothing,
-      explain: (fault: unknown) => fault,
-    },
+    timeouts,
     costs: {
       begin({ request: { inputTokens } }: Loop["first"]) {
         prompts.push(inputTokens)
@@ -141,8 +139,9 @@ async function loop(given: Given): Promise<Looped> {
       return given.search === undefined ? [page] : await given.search(...asked)
     },
   })
-  const limits = backend.asked.map((body) => body["max_tokens"])
-  return { end, heard, limits, prompts, searched, attempts: call.attempts }
+  timeouts.end()
+  const forwarded = backend.asked.map((body) => body["max_tokens"])
+  return { end, heard, limits: forwarded, prompts, searched, attempts: call.attempts }
 }
 
 const answered = ({ end }: Looped): AnsweredEnd => {
@@ -273,6 +272,11 @@ describe("what turns counted", () => {
   })
 })
 
+const slowSearch = async () => {
+  await Bun.sleep(250)
+  return [page]
+}
+
 describe("a turn that fails", () => {
   test("is the call's own where it is the first, and tried once", async () => {
     for (const status of [503, 413]) {
@@ -287,6 +291,11 @@ describe("a turn that fails", () => {
     const looped = await loop({ turns: [searching(), { status: 503 }, { status: 503 }, { status: 503 }, last] })
     expect(failed(looped)).toMatchObject({ committed: true, fault: { status: 503 } })
     expect([looped.limits.length, looped.attempts]).toEqual([4, 3])
+  })
+
+  test("is tried again also where the turns before it took all the time that a call has for its start", async () => {
+    const looped = await loop({ turns: [searching(), { status: 503 }, last], search: slowSearch, startMs: 200 })
+    expect(answered(looped)).toMatchObject({ turns: 2, tokens: summed(30, 8) })
   })
 
   test("for a prompt that the backend finds too long ends the answer, with the turns before it", async () => {

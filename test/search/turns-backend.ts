@@ -43,7 +43,7 @@ export const counts = (input: number, output: number, cacheRead = 0, cacheWrite 
   output_tokens: output,
 })
 
-export function startTurnsBackend(): TurnsBackend {
+export function startTurnsBackend(id = "turns"): TurnsBackend {
   const asked: Record<string, unknown>[] = []
   const state: Pick<TurnsBackend, "turns"> = { turns: [] }
   const server = Bun.serve({
@@ -77,7 +77,7 @@ export function startTurnsBackend(): TurnsBackend {
     },
   })
   const provider: Provider = {
-    id: "turns",
+    id,
     label: "Turns",
     baseUrl: `http://127.0.0.1:${server.port}`,
     credentials: [soleCredential("X")],
