@@ -13,8 +13,8 @@ import { parseBody, readModel, endUser } from "../wire/body.ts"
 import { conversationOf } from "../wire/conversation.ts"
 import { type BackendModel, clientFormatOf, formats } from "../wire/protocol.ts"
 import { type DirectExchange, type EncodedBody, type EncodingOptions, exchange } from "../wire/exchange.ts"
-import { type Allowance, type FieldCheck, presentPaths, withNames } from "../wire/fields.ts"
-import { leftOut } from "../wire/messages/prompt-out.ts"
+import { type Allowance, type FieldCheck, NO_ALLOWANCE, presentPaths, withNames } from "../wire/fields.ts"
+import { leftOut, leftOutOfOwn } from "../wire/messages/prompt-out.ts"
 import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
 
 export interface DecodeOptions {
@@ -50,7 +50,7 @@ export function decode(
   const { secret, accountId, backends, strip, dropped, conversationName } = call
   const unsaid = [...dropped, ...strip.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))]
   for (const backend of backends)
-    for (const name of untranslatableFields(decoded, backend, allowance ?? NOTHING_MORE)) unsaid.push(name)
+    for (const name of untranslatableFields(decoded, backend, allowance ?? NO_ALLOWANCE)) unsaid.push(name)
   return {
     ...decoded,
     dropped: withNames(decoded.dropped, unsaid),
@@ -58,8 +58,6 @@ export function decode(
     conversation: conversationOf(body, conversationName),
   }
 }
-
-const NOTHING_MORE: Allowance = { pass: [], betas: [] }
 
 /** A failure as it travels between threads. */
 type SerializedFailure = Pick<Failure, "code" | "detail">
@@ -256,6 +254,7 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
   const { endpoint, body } = request
   const spoken = clientFormatOf(backend)
   if (spoken === endpoint) {
+    if (backend.format === "messages") return leftOutOfOwn(body, backend.model)
     if (backend.format !== "bedrock") return []
     const ofTools = unknownOfTools(acceptedBetas(betas, body)).map((name) => `tools.${name}`)
     return presentPaths(body, [...UNTRANSLATABLE_FOR_INVOKE, ...ofTools])

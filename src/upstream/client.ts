@@ -257,6 +257,7 @@ export function withClientDetail(fault: Fault, turn: RequestTurn): Fault {
   const { code, detail } = fault.failure
   if (code === "upstream.context_length_exceeded") return withNumbers(fault, turn)
   if (code !== "upstream.invalid_request" && code !== "upstream.unsupported_feature") return fault
+  if (detail.message !== undefined) return fault
   const field = clientField(fault.field ?? "", turn.request.body)
   if (field === "") return fault
   const words = code === "upstream.invalid_request" ? "rejected" : "does not support"

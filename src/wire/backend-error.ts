@@ -64,6 +64,7 @@ const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> =
 
 const requestFault = (facts: ErrorFacts): Failure => {
   if (isContextOverflow(facts)) return overflow(facts)
+  if (isOfSystemRole(facts)) return new Failure("upstream.unsupported_feature", { message: SYSTEM_ROLE })
   const unsupported =
     facts.overflowCodes.some((name) => unsupportedNames.has(name)) || unsupportedWording.test(facts.text)
   return new Failure(unsupported ? "upstream.unsupported_feature" : "upstream.invalid_request")
@@ -86,6 +87,20 @@ const unsupportedNames = new Set([
 /** OpenAI, Anthropic, Bedrock, Google, Ollama, vLLM, Mistral, pydantic-based servers. */
 const unsupportedWording =
   /unsupported (?:parameter|value|feature)|unrecognized request argument|unknown parameter|unknown name "|\bnot (?:currently |yet )?supported\b|\b(?:does not|doesn't|do not|not) support\b|extra (?:inputs|fields) (?:are )?not permitted|is deprecated for this model|not available (?:for|with|on) this model|not enabled for this model|requires --enable-auto-tool-choice/i
+
+/**
+ * Of a backend that does not take the role, or not where it stands. Claude Code, which writes it unasked, says the same in the user's turn
+ * once it reads "not supported" and a `role` that `system` follows within three characters.
+ */
+const SYSTEM_ROLE = "role 'system' is not supported on this model, or not where it stands"
+
+/** Anthropic, Codex, servers on serde (DeepSeek), MiMo, llama.cpp's templates. */
+const systemRoleWording =
+  /\brole\W{1,3}system\b.{0,30}\bnot supported|\bunexpected role\W{1,3}system\b|\bunknown variant\W{1,3}system\b|\bgot\W{1,3}system\b|\bsystem (?:role|messages?) (?:is|are) not (?:allowed|supported)|\bsystem message must be at the beginning/i
+/** Servers on pydantic name the field, and not what stands there. */
+const roleField = /^messages\b.{0,20}\brole$/
+const isOfSystemRole = ({ text, field }: ErrorFacts): boolean =>
+  systemRoleWording.test(text) || (roleField.test(field) && /\binput should be 'user' or 'assistant'/i.test(text))
 
 /** The operator's account at the backend is at fault, not the customer's request, whatever the status says. */
 const operatorNames = new Set([

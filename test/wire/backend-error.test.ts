@@ -137,6 +137,33 @@ describe.each(overflows)("%s says that the prompt is too long", (_, message, num
   })
 })
 
+describe("a role that a backend takes nowhere is named in words by which Claude Code goes on without it", () => {
+  const told = "role 'system' is not supported on this model, or not where it stands"
+  test.each([
+    ["Anthropic", { type: "error", error: { message: "role 'system' is not supported on this model" } }],
+    [
+      "Anthropic, before",
+      { error: { message: `messages: Unexpected role "system". The Messages API accepts a top-level \`system\`` } },
+    ],
+    ["DeepSeek", "messages[1].role: unknown variant `system`, expected `user` or `assistant` at line 1 column 1932"],
+    ["MiMo", { error: { message: "messages[1].role must be either 'user' or 'assistant', but got 'system'" } }],
+    ["Codex", { detail: "System messages are not allowed" }],
+    ["llama.cpp", { error: { message: "Jinja: System message must be at the beginning." } }],
+    ["vLLM", { detail: [{ loc: ["body", "messages", 1, "role"], msg: "Input should be 'user' or 'assistant'" }] }],
+    ["a path before the words", { error: { message: "messages.1.role: Input should be 'user' or 'assistant'" } }],
+  ])("%s", (_, body) => {
+    const { failure, alert } = classify(400, body)
+    expect([failure.code, failure.message, alert]).toEqual([unsupported, told, false])
+    expect(/role .{0,2}system/i.test(failure.message) && failure.message.includes("not supported")).toBe(true)
+  })
+  test.each([
+    "the system prompt is not supported with images",
+    "content: unknown variant `file`, expected `text`",
+    "messages.1.content: Input should be 'user' or 'assistant'",
+    "system: text content blocks must be non-empty",
+  ])("and no other: %s", (message) => expect(classify(400, { error: { message } }).failure.message).not.toBe(told))
+})
+
 const classified: [string, number, Json | undefined, FailureCode, boolean][] = [
   [
     "a value out of range",

@@ -4,6 +4,7 @@
  * documents are bytes of a few kinds, which Converse fetches from nowhere.
  */
 import { ToolInputs } from "../body.ts"
+import { asNote } from "../shared/betas.ts"
 import { toolInput, type ToolNames } from "../shared/tools.ts"
 import { Failure } from "../../failure/failure.ts"
 import { type JsonObject, notServed } from "../../language/json.ts"
@@ -127,9 +128,6 @@ class BlockWriter {
     return { toolUse: { toolUseId: callId(part.id), name: this.#names.written(part.name), input } }
   }
 }
-
-const asNote = (part: TextPart): TextPart =>
-  part.text.trim() === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` }
 
 function thinkingBlocks({ text, seal }: ThinkingPart): JsonObject[] {
   if (seal?.by === "messages") return [{ reasoningContent: { reasoningText: { text, signature: seal.data } } }]

@@ -3,7 +3,7 @@
  * path, the version and the betas in the body, and what Bedrock does not know is a 400 there, so only what it is known to take travels. What is left out changes no
  * answer; docs/formats.md lists it. `system` and thinking blocks are kept as they are but for their cache marks.
  */
-import { family, requestedBetas } from "../shared/betas.ts"
+import { family, requestedBetas, withoutSystemTurns } from "../shared/betas.ts"
 import { beginsWith, isObject, type Json, type JsonObject, notServed } from "../../language/json.ts"
 import type { Failure } from "../../failure/failure.ts"
 import type { Effort, Reasoning, Sampling } from "../../language/prompt.ts"
@@ -130,7 +130,8 @@ export function invokeBody(body: JsonObject, anthropicBeta: string | null): Json
   const { system, messages } = body
   if (system !== undefined) written["system"] = Array.isArray(system) ? system.map(marked) : system
   if (Array.isArray(messages)) {
-    const objects = messages.filter(isObject)
+    // System text in mid-conversation is refused for most models here.
+    const objects = withoutSystemTurns(messages).filter(isObject)
     const whole = isObject(body["cache_control"]) ? cachedWhole(objects, body["cache_control"]) : objects
     written["messages"] = whole.map(message)
   }
@@ -154,17 +155,10 @@ function outputConfig({ output_config: config, output_format: format }: JsonObje
   return Object.keys(written).length > 0 ? written : undefined
 }
 
-/** System text in mid-conversation is refused for most models here; it is the user's, marked as what it is. */
-function message({ role, content }: JsonObject): JsonObject {
-  const blocks = Array.isArray(content) ? content.map(marked) : content
-  return role === "system" ? { role: "user", content: asNote(blocks) } : { role, content: blocks }
-}
-
-const asNote = (content: Json | undefined): Json =>
-  Array.isArray(content) ? content.map(noted) : note(typeof content === "string" ? content : "")
-const noted = (block: Json): Json =>
-  isObject(block) && typeof block["text"] === "string" ? { ...block, text: note(block["text"]) } : block
-const note = (text: string): string => `<system>\n${text}\n</system>`
+const message = ({ role, content }: JsonObject): JsonObject => ({
+  role,
+  content: Array.isArray(content) ? content.map(marked) : content,
+})
 
 /** A block with a cache mark that says no more than Bedrock knows, and so within the result of a tool. */
 function marked(block: Json): Json {

@@ -26,9 +26,6 @@ import type { CacheMark, Turn } from "../../language/prompt.ts"
 /** `system` inside of `messages` came with version 2026-10-21. */
 const MESSAGE: MessageShape = { roles: ["user", "assistant", "system"], texts: ["text"], called: "block" }
 
-/** Blocks of a system message, by which tools come and go in mid-conversation. */
-export const TOOL_CHANGES: readonly Json[] = ["tool_addition", "tool_removal"]
-
 /** Checks every message, and hands back the blocks of all of them, nested ones too. */
 export function readMessages(value: Json | undefined): JsonObject[] | Failure {
   const messages = readObjects(value, "messages")

@@ -32,15 +32,15 @@ import { checkServiceTier, readEndUser, readModel, serviceTier } from "../body.t
 import { estimateInput, type InputEstimate } from "../estimate.ts"
 import { type Allowance, CACHE_MARK, fields, type Fields, filterFields, NO_ALLOWANCE, SIGNED } from "../fields.ts"
 import type { ClientFormat } from "../format.ts"
-import { BETA } from "../shared/betas.ts"
-import { readMessages, readSystem, TOOL_CHANGES, withWrittenIds } from "./content.ts"
+import { BETA, isToolChange, withoutSystemTurns } from "../shared/betas.ts"
+import { readMessages, readSystem, withWrittenIds } from "./content.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, streamFailure } from "./events-out.ts"
 import { decodePrompt } from "./prompt-in.ts"
 import { encodePrompt } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
-import { isVendors, lowerThinking, withoutUnsigned } from "./thinking.ts"
+import { isVendors, lowerThinking, modelTraits, withoutUnsigned } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
 // The fields that travel: those of the vendor's package (@anthropic-ai/sdk) but for what is kept there, what is answered by
@@ -71,7 +71,7 @@ const BLOCK: Fields = fields(
     cache_control: CACHE_MARK,
   },
   {
-    isForwarded: ({ type }, betas) => !TOOL_CHANGES.includes(type ?? null) || betas.has(BETA.toolChanges),
+    isForwarded: (block, betas) => !isToolChange(block) || betas.has(BETA.toolChanges),
     variantOf: ({ type }) => (THINKING.includes(type ?? null) ? SIGNED : undefined),
   },
 )
@@ -176,6 +176,9 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   own(forwarded, forwarding, "service_tier", serviceTier("messages", request.body))
   own(forwarded, forwarding, "metadata", endUser === undefined ? undefined : { user_id: endUser })
   const body = lowerThinking(withPlainSearch(forwarded), request.maxOutputTokens ?? limit, limit)
+  const { messages } = body
+  if (!modelTraits(forwarding.model).systemTurns && Array.isArray(messages))
+    body["messages"] = [...withoutSystemTurns(messages)]
   withoutUnsigned(body, forwarding.model)
   if (isVendors(forwarding.model)) withWrittenIds(body)
   body["max_tokens"] = limit

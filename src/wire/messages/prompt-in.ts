@@ -5,7 +5,8 @@
  * known type leaves out is read as nothing. A block that only the vendor's own backend could make sense of is refused, but for
  * the traces of tools that ran there: the answer that followed them says what they found.
  */
-import { readCache, TOOL_CHANGES, unseal } from "./content.ts"
+import { isToolChange } from "../shared/betas.ts"
+import { readCache, unseal } from "./content.ts"
 import { isObject, type Json, type JsonObject, misshapen, present, readText, shown } from "../../language/json.ts"
 import { Failure } from "../../failure/failure.ts"
 import type {
@@ -146,7 +147,7 @@ const decodeText = (content: Json | undefined): TextPart[] =>
 /** Tools that come and go in mid-conversation are all offered at once. */
 function systemParts(block: JsonObject): TextPart[] | Failure {
   if (block["type"] === "text") return textParts(block)
-  return TOOL_CHANGES.includes(block["type"] ?? null) ? [] : unsupported(block)
+  return isToolChange(block) ? [] : unsupported(block)
 }
 
 const decodeUser = (content: Json | undefined): UserPart[] | Failure =>

@@ -4,6 +4,7 @@
  * none is empty. System text in mid-conversation is folded into the user's turn, marked as what it is: `role: "system"` is
  * refused by older models and on some clouds, and where it is taken, only at some places.
  */
+import { asNote, unsaidInNotes } from "../shared/betas.ts"
 import { type NameLimits, toolInput, toolNames, type ToolNames } from "../shared/tools.ts"
 import { cacheControl, keepLastMarks, MOST_MARKS, withOwnIds, writtenId } from "./content.ts"
 import { Failure } from "../../failure/failure.ts"
@@ -86,6 +87,10 @@ export function leftOut(body: JsonObject, model: string): string[] {
   ]
 }
 
+/** The same of a messages request. */
+export const leftOutOfOwn = ({ messages }: JsonObject, model: string): string[] =>
+  modelTraits(model).systemTurns ? [] : unsaidInNotes(messages)
+
 /** Of tools, of messages and of their parts. */
 function marksIn({ messages, tools }: JsonObject): number {
   const objects = [messages, tools].flatMap((list) =>
@@ -164,9 +169,6 @@ function encodeTurns(
 
 const spokenBlocks = (turn: Exclude<Turn, { role: "assistant" }>): JsonObject[] | Failure =>
   turn.role === "user" ? userBlocks(turn.parts) : textBlocks(turn.parts.map(asNote))
-
-const asNote = (part: TextPart): TextPart =>
-  part.text.trim() === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` }
 
 /** The backend takes the results of tools nowhere else. */
 const resultsFirst = (content: readonly JsonObject[]): JsonObject[] => [

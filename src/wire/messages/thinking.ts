@@ -26,6 +26,8 @@ export interface ModelTraits {
   readonly prefill: boolean
   /** Which of temperature, top_p and top_k are taken while it does not think: all, all but top_p beside a temperature, or none. */
   readonly samplers: "all" | "one" | "none"
+  /** Messages of the role `system` are taken; others refuse them wherever they stand. */
+  readonly systemTurns: boolean
 }
 
 const FIRST: ModelTraits = {
@@ -36,7 +38,10 @@ const FIRST: ModelTraits = {
   forcesTools: true,
   prefill: true,
   samplers: "all",
+  systemTurns: false,
 }
+/** Of another vendor: whether it takes the role `system`, only it can say. What it says is told in words that clients know (backend-error.ts). */
+const COMPATIBLE: ModelTraits = { ...FIRST, systemTurns: true }
 const GENERATION_4_1: ModelTraits = { ...FIRST, samplers: "one" }
 const GENERATION_4_6: ModelTraits = {
   ...GENERATION_4_1,
@@ -51,9 +56,10 @@ const GENERATION_4_7: ModelTraits = {
   hidesThinking: true,
   samplers: "none",
 }
-const GENERATION_5: ModelTraits = { ...GENERATION_4_7, off: "disabled" }
+const GENERATION_4_8: ModelTraits = { ...GENERATION_4_7, systemTurns: true }
+const GENERATION_5: ModelTraits = { ...GENERATION_4_8, off: "disabled" }
 /** Always thinks, and so never obeys a demand for a tool. */
-const ALWAYS_THINKS: ModelTraits = { ...GENERATION_4_7, off: "never", forcesTools: false }
+const ALWAYS_THINKS: ModelTraits = { ...GENERATION_4_8, off: "never", forcesTools: false }
 const SONNET_5_5: ModelTraits = { ...ALWAYS_THINKS, off: "between_tools" }
 
 /** Family and version, in either order; a date is no version. */
@@ -62,13 +68,14 @@ const NAMED_OLD = /claude-(?:v?[123](?!\d)|instant)/
 
 /**
  * What a messages backend's models take, by the backend's name of the model. The vendor's generations differ in what
- * they refuse with a 400: thinking budgets, efforts, forced tools (platform.claude.com, "Thinking", "Effort" and the
- * migration guides of 4.6 to 5.5). A name that is none of the vendor's is taken for a compatible backend, which knows
+ * they refuse with a 400: thinking budgets, efforts, forced tools, system messages (platform.claude.com, "Thinking",
+ * "Effort", "Mid-conversation system messages" and the migration guides of 4.6 to 5.5). A name that is none of the vendor's is taken for a compatible backend, which knows
  * the format as it was first published; a vendor's model that is not known yet is taken for one of the newest.
  */
 export function modelTraits(model: string): ModelTraits {
   const name = model.toLowerCase()
-  if (!isVendors(name) || NAMED_OLD.test(name)) return FIRST
+  if (!isVendors(name)) return COMPATIBLE
+  if (NAMED_OLD.test(name)) return FIRST
   const { family, version } = NAMED.exec(name)?.groups ?? {}
   if (version === undefined) return ALWAYS_THINKS
   const [major = 0, minor = 0] = version.split(/[-.]/).map(Number)
@@ -76,7 +83,8 @@ export function modelTraits(model: string): ModelTraits {
   if (release < 401) return FIRST
   if (release < 406) return GENERATION_4_1
   if (release < 407) return GENERATION_4_6
-  if (release < 500) return GENERATION_4_7
+  if (release < 408) return GENERATION_4_7
+  if (release < 500) return GENERATION_4_8
   if (family === "haiku" && release <= 505) return GENERATION_5
   if (release < 505 && (family === "opus" || family === "sonnet")) return GENERATION_5
   return family === "sonnet" && release === 505 ? SONNET_5_5 : ALWAYS_THINKS
