@@ -31,6 +31,8 @@ export interface DecodeOptions {
     readonly backends: readonly BackendModel[]
     /** Fields that the model refuses, and that its backends therefore do not get. */
     readonly strip: readonly string[]
+    /** A retired id that the request names, in whose place another model answers. */
+    readonly writtenFor?: string
     /** Names of headers and flags that are not forwarded. */
     readonly dropped: readonly string[]
     /** The conversation's name in the headers. */
@@ -47,13 +49,13 @@ export function decode(
   const complete = more === undefined ? body : { ...body, ...more }
   const decoded = formats[endpoint].client.decodeRequest(complete, allowance, call?.accountId)
   if (decoded instanceof Failure || call === undefined) return decoded
-  const { secret, accountId, backends, strip, dropped, conversationName } = call
-  const unsaid = [...dropped, ...strip.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))]
-  for (const backend of backends)
-    for (const name of untranslatableFields(decoded, backend, allowance ?? NO_ALLOWANCE)) unsaid.push(name)
+  const { secret, accountId, backends, strip, dropped, conversationName, writtenFor } = call
+  const terms = { ...NO_ALLOWANCE, ...allowance, writtenFor }
+  const stripped = strip.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))
+  const unsaid = backends.flatMap((backend) => untranslatableFields(decoded, backend, terms))
   return {
     ...decoded,
-    dropped: withNames(decoded.dropped, unsaid),
+    dropped: withNames(decoded.dropped, [...dropped, ...stripped, ...unsaid]),
     endUser: endUser(secret, accountId, decoded.ownEndUser),
     conversation: conversationOf(body, conversationName),
   }
@@ -167,7 +169,6 @@ export type BodyReply =
   | { readonly type: "write"; readonly written: EncodedBody }
   | { readonly type: "refused"; readonly refusal: SerializedFailure }
 
-/** Executes one command. */
 export function execute(processor: BodyProcessor, command: BodyCommand): BodyReply {
   const { type, id } = command
   switch (type) {
@@ -193,6 +194,8 @@ export function execute(processor: BodyProcessor, command: BodyCommand): BodyRep
 }
 
 const refused = ({ code, detail }: Failure): BodyReply => ({ type: "refused", refusal: { code, detail } })
+
+const paths = (names: string): readonly string[] => names.split(" ")
 
 /**
  * Fields of a request that have no counterpart in the backend's format. They are left out, because the answer is still valid without
@@ -249,12 +252,14 @@ const LACKING: Readonly<Partial<Record<Endpoint, readonly string[]>>> = {
 }
 const LACKING_ELSEWHERE = paths("verbosity prompt_cache_key")
 
+type Terms = Allowance & { readonly writtenFor: string | undefined }
+
 /** The paths of fields in a request that its backend does not get. */
-function untranslatableFields(request: ModelRequest, backend: BackendModel, { pass, betas }: Allowance): string[] {
-  const { endpoint, body } = request
+function untranslatableFields({ endpoint, body }: ModelRequest, backend: BackendModel, terms: Terms): string[] {
+  const { pass, betas, writtenFor } = terms
   const spoken = clientFormatOf(backend)
   if (spoken === endpoint) {
-    if (backend.format === "messages") return leftOutOfOwn(body, backend.model)
+    if (backend.format === "messages") return leftOutOfOwn(body, backend.model, writtenFor)
     if (backend.format !== "bedrock") return []
     const ofTools = unknownOfTools(acceptedBetas(betas, body)).map((name) => `tools.${name}`)
     return presentPaths(body, [...UNTRANSLATABLE_FOR_INVOKE, ...ofTools])
@@ -273,10 +278,6 @@ function untranslatableFields(request: ModelRequest, backend: BackendModel, { pa
     ...(spoken === undefined && endpoint === "responses" ? presentPaths(body, ONE_CALL, isFalse) : []),
     ...lost.filter((name) => present(body[name])),
   ]
-}
-
-function paths(names: string): readonly string[] {
-  return names.split(" ")
 }
 
 function untranslatableTypes(endpoint: Endpoint, body: JsonObject): string[] {

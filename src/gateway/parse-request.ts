@@ -82,9 +82,13 @@ export async function parseRequest(
     // Any member of the pool may be asked, so what travels is what all of them take.
     const inEnvelope = upstreams.some((upstream) => upstream.format === "bedrock" && takesMessagesFormat(upstream))
     const betas = inEnvelope ? requestedBetas(header, isTaken) : requestedBetas(header)
+    // Of a retired id its own name tells what was written for it, of any other model that of its backend.
+    const isRetired = offer.model.id !== body.model
+    const writtenFor = isRetired ? body.model : upstreams[0].model
     const pendingRequest = body.decode({
       allowance: { pass, betas: betas.listed },
       call: {
+        ...(isRetired && { writtenFor }),
         secret,
         accountId,
         backends: upstreams.map(({ format, model }) => ({ format, model })),
@@ -101,8 +105,8 @@ export async function parseRequest(
     return {
       request,
       offer,
-      exchange: ({ strip, pass, maxOutputTokens: modelLimit }, backend) =>
-        body.exchange(request, backend, { strip, pass, modelLimit }),
+      exchange: ({ id, strip, pass, maxOutputTokens: modelLimit }, backend) =>
+        body.exchange(request, backend, { strip, pass, modelLimit, ...(id !== body.model && { writtenFor }) }),
       conversation: conversationKey(secret, { accountId, keyId, model: offer.model.id }, defined(request.conversation)),
       large: requestBytes > LARGE_BODY_BYTES,
       requestBytes,

@@ -36,6 +36,7 @@ export async function route(call: RoutedCall, chain: FallbackChain): Promise<End
   }
   let asked = await ask(chain.first)
   let status = reroutedFor(asked.end)
+  const first = asked.end
   while (status !== undefined && call.isClientWaiting) {
     const other = await chain.next()
     if (other === undefined) break
@@ -59,8 +60,17 @@ export async function route(call: RoutedCall, chain: FallbackChain): Promise<End
     asked = await ask(other)
     status = reroutedFor(asked.end)
   }
-  return asked.end
+  return isRefusal(asked.end) ? first : asked.end
 }
+
+/**
+ * Another model of the chain refuses the request. The one that was asked might have taken it, and would be asked the next time: what it
+ * failed of is told, so that a client whose model is throttled comes again.
+ */
+const isRefusal = (end: End): boolean =>
+  end.kind === "failed" &&
+  !end.committed &&
+  (end.fault.failure.code === "upstream.invalid_request" || end.fault.failure.code === "upstream.unsupported_feature")
 
 /** Undefined where no other model may answer. */
 const reroutedFor = (end: End): Marker["status"] | undefined =>

@@ -116,6 +116,8 @@ export interface Target {
   readonly pass?: readonly string[]
   /** The longest answer that this model gives, in tokens. */
   readonly modelLimit?: number
+  /** A name of the model that the client wrote its request for, where this one answers in its place. */
+  readonly writtenFor?: string
 }
 
 /** What the gateway changes in a body before it forwards it. */

@@ -37,10 +37,10 @@ import { readMessages, readSystem, withWrittenIds } from "./content.ts"
 import { backendStream } from "./events-in.ts"
 import { eventEncoder, streamFailure } from "./events-out.ts"
 import { decodePrompt } from "./prompt-in.ts"
-import { encodePrompt } from "./prompt-out.ts"
+import { encodePrompt, GOING_ON } from "./prompt-out.ts"
 import { decodeReply, encodeReply, gatherer, readReply } from "./reply.ts"
 import { readWebSearch, withPlainSearch } from "./server-tools.ts"
-import { isVendors, lowerThinking, modelTraits, withoutUnsigned } from "./thinking.ts"
+import { adaptThinking, isVendors, lowerThinking, modelTraits, type ModelTraits, withoutUnsigned } from "./thinking.ts"
 import { checkTools } from "./tools.ts"
 
 // The fields that travel: those of the vendor's package (@anthropic-ai/sdk) but for what is kept there, what is answered by
@@ -175,14 +175,31 @@ export function encodeRequest(request: ModelRequest, forwarding: Forwarding): Js
   const forwarded = forwardedBody(request, forwarding, FORWARDED)
   own(forwarded, forwarding, "service_tier", serviceTier("messages", request.body))
   own(forwarded, forwarding, "metadata", endUser === undefined ? undefined : { user_id: endUser })
-  const body = lowerThinking(withPlainSearch(forwarded), request.maxOutputTokens ?? limit, limit)
+  const asked = request.maxOutputTokens ?? limit
+  const body = withPlainSearch(forwarded)
+  const traits = modelTraits(forwarding.model)
   const { messages } = body
-  if (!modelTraits(forwarding.model).systemTurns && Array.isArray(messages))
-    body["messages"] = [...withoutSystemTurns(messages)]
+  if (!traits.systemTurns && Array.isArray(messages)) body["messages"] = [...withoutSystemTurns(messages)]
+  const { writtenFor } = forwarding
+  if (writtenFor !== undefined && modelTraits(writtenFor) !== traits) adapt(body, traits, asked)
+  lowerThinking(body, asked, limit)
   withoutUnsigned(body, forwarding.model)
   if (isVendors(forwarding.model)) withWrittenIds(body)
   body["max_tokens"] = limit
   return body
+}
+
+/** A request that was written for another model: what this one refuses is written as for clients of other formats, and all else stays. */
+function adapt(body: JsonObject, traits: ModelTraits, asked: number): void {
+  adaptThinking(body, traits, asked)
+  const { tool_choice: choice, messages } = body
+  if (!traits.forcesTools && isObject(choice) && (choice["type"] === "any" || choice["type"] === "tool")) {
+    const { name: _, ...others } = choice
+    body["tool_choice"] = { ...others, type: "auto" }
+  }
+  if (traits.prefill || !Array.isArray(messages)) return
+  const last = messages.at(-1)
+  if (isObject(last) && last["role"] === "assistant") body["messages"] = [...messages, GOING_ON]
 }
 
 interface Prompt {

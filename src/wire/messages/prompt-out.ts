@@ -24,7 +24,7 @@ import {
 import { answerLimit, type ModelRequest, type Target } from "../../language/request.ts"
 import type { EncodedPrompt } from "../format.ts"
 import { serviceTier, ToolInputs } from "../body.ts"
-import { encodeReasoning, isThought, modelTraits, type ModelTraits, thinks } from "./thinking.ts"
+import { encodeReasoning, isThought, modelTraits, type ModelTraits, refusedSamplers, thinks } from "./thinking.ts"
 import { encodeToolChoice, encodeTools, toolUseOf } from "./tools.ts"
 
 /** This format has no mode for JSON without a schema; the model is asked for it. */
@@ -76,20 +76,23 @@ const isBlank = (sequence: string): boolean => sequence.trim() === ""
  * Sampling that is left out because this one call thinks is not among them: that is known once its answer limit is.
  */
 export function leftOut(body: JsonObject, model: string): string[] {
-  const { samplers } = modelTraits(model)
-  const has = (name: string) => present(body[name])
   const stops = [body["stop"]].flat()
   return [
     ...(stops.some((stop) => typeof stop === "string" && isBlank(stop)) ? ["stop"] : []),
-    ...(samplers === "none" ? ["temperature", "top_p", "top_k"].filter(has) : []),
-    ...(samplers === "one" && has("temperature") && has("top_p") ? ["top_p"] : []),
+    ...refusedSamplers(body, modelTraits(model)),
     ...(marksIn(body) > MOST_MARKS ? ["cache_control"] : []),
   ]
 }
 
-/** The same of a messages request. */
-export const leftOutOfOwn = ({ messages }: JsonObject, model: string): string[] =>
-  modelTraits(model).systemTurns ? [] : unsaidInNotes(messages)
+/** The same of a messages request, which may have been written for another model. */
+export function leftOutOfOwn(body: JsonObject, model: string, writtenFor: string | undefined): string[] {
+  const traits = modelTraits(model)
+  const isOther = writtenFor !== undefined && modelTraits(writtenFor) !== traits
+  return [
+    ...(traits.systemTurns ? [] : unsaidInNotes(body["messages"])),
+    ...(isOther ? refusedSamplers(body, traits) : []),
+  ]
+}
 
 /** Of tools, of messages and of their parts. */
 function marksIn({ messages, tools }: JsonObject): number {
@@ -139,7 +142,7 @@ function encodeSampling(
 /** Before a conversation that the assistant opened, or that has only instructions. */
 const OPENING = "."
 /** After a last turn of the assistant, for models that do not go on with it. */
-const GOING_ON = "Continue."
+export const GOING_ON = { role: "user", content: [{ type: "text", text: "Continue." }] }
 
 interface Message {
   readonly role: "user" | "assistant"
@@ -182,7 +185,7 @@ const resultsFirst = (content: readonly JsonObject[]): JsonObject[] => [
  */
 function endWith(last: Message, messages: Message[], prefill: boolean): void {
   if (!prefill) {
-    messages.push({ role: "user", content: [{ type: "text", text: GOING_ON }] })
+    messages.push({ role: "user", content: [...GOING_ON.content] })
     return
   }
   messages.pop()

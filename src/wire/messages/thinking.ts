@@ -3,7 +3,7 @@
  * (`modelTraits` says which). Budgets are at least 1,024 tokens, and at most four fifths of the answer limit, so that
  * room for the answer stays; where none fits, the answer comes without thinking.
  */
-import { beginsWith, isObject, type Json, type JsonObject } from "../../language/json.ts"
+import { beginsWith, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
 import type { Effort, Reasoning } from "../../language/prompt.ts"
 import { lowerBudget, MIN_BUDGET } from "../../language/request.ts"
 import { unseal } from "./content.ts"
@@ -137,8 +137,7 @@ export function encodeReasoning(
 }
 
 /** Whether the backend will think, so far as the request says. */
-export const thinks = (thinking: JsonObject | undefined): boolean =>
-  thinking?.["type"] === "enabled" || thinking?.["type"] === "adaptive"
+export const thinks = (thinking: Json | undefined): boolean => hasType(thinking, "enabled", "adaptive")
 
 function off(traits: ModelTraits): EncodedReasoning {
   if (traits.off === "omit") return {}
@@ -176,6 +175,47 @@ export const isThought = (block: Json | undefined): boolean => hasType(block, "t
 
 const hasType = (block: Json | undefined, ...types: readonly Json[]): boolean =>
   isObject(block) && types.includes(block["type"] ?? null)
+
+/** Which of the samplers in a body a model does not take, whether it thinks or not. */
+export function refusedSamplers(body: JsonObject, { samplers }: ModelTraits): string[] {
+  if (samplers === "none") return SAMPLERS.filter((name) => present(body[name]))
+  return samplers === "one" && present(body["temperature"]) && present(body["top_p"]) ? ["top_p"] : []
+}
+
+const SAMPLERS = ["temperature", "top_p", "top_k"]
+
+/**
+ * Thinking that was asked of another model of the format, as this one takes it. `asked` is the client's answer limit, in tokens. Changes
+ * `body` as `lowerThinking` does.
+ */
+export function adaptThinking(body: JsonObject, traits: ModelTraits, asked: number): void {
+  const { thinking, output_config: config, messages } = body
+  const { effort: named, ...others } = isObject(config) ? config : {}
+  const effort = RISING.find((each) => each === named)
+  let taken: Json | undefined = effort === undefined ? named : nearestEffort(traits, effort)
+  const { type, budget_tokens: _, ...shown } = isObject(thinking) ? thinking : {}
+  if (type === "disabled" || type === "between_tools") {
+    const none = off(traits)
+    body["thinking"] = none.thinking
+    taken = none.effort ?? taken
+  } else if (type === "enabled" && traits.thinking === "adaptive") {
+    // It was shown where the client wrote nothing of that.
+    body["thinking"] = { type: "adaptive", ...(traits.hidesThinking && { display: "summarized" }), ...shown }
+  } else if (type === "adaptive" && traits.thinking === "budget") {
+    const turns = Array.isArray(messages) ? messages.filter((message) => isObject(message)) : []
+    const terms = { enabled: true, effort, budgetTokens: undefined, visible: true }
+    const made = goesOnUnthinking(turns) ? {} : budget(terms, { asked, limit: asked })
+    if (made.thinking === undefined) withoutThinking(body)
+    else body["thinking"] = { ...shown, ...made.thinking }
+  }
+  const written = { ...others, ...(taken !== undefined && { effort: taken }) }
+  if (isObject(config) || taken !== undefined) body["output_config"] = written
+  for (const name of thinks(body["thinking"]) ? SAMPLERS : refusedSamplers(body, traits)) delete body[name]
+  for (const name of ["thinking", "output_config"]) if (isNothing(body[name])) delete body[name]
+}
+
+const isNothing = (value: Json | undefined): boolean =>
+  value === undefined || (isObject(value) && Object.keys(value).length === 0)
 
 // A thinking budget beneath a lowered answer limit (decisions §3). The backend takes a budget only from 1,024 tokens up
 // and only under the limit, so the budget shrinks with the limit, in proportion, that room for the answer stays; where
