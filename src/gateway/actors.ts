@@ -154,7 +154,7 @@ export interface Actors {
 type ActorNotice = Exclude<Notice, { readonly about: "processes" | "catalogue" | "origins" }>
 
 export function hear(actors: Actors, processId: string, notice: ActorNotice): void {
-  if (notice.what === "refused" || notice.what === "unusual") return
+  if (notice.what === "refused" || notice.what === "unusual" || notice.what === "called") return
   if (notice.what === "changed") {
     // An account's is for whoever looks at it; its keys say so themselves.
     if (notice.about === "key") actors.keys.changed(notice.id)

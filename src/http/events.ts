@@ -1,12 +1,11 @@
 /**
  * `GET /events`: what happens on the signed-in person's account, as Server-Sent Events for the dashboard (decisions §10).
- * `balance` says what the account has, `call` that a call has ended, `top-up` that one was credited, `refused` that calls were refused,
- * `spending.unusual` that more is spent than usual, `account` that its settings,
- * its keys or its state are others, `catalogue` that models or prices are.
+ * `balance` says what the account has, `call` that a call has ended, `calls` that some have in another process, `top-up` that one was
+ * credited, `refused` that calls were refused, `spending.unusual` that more is spent than usual, `account` that its settings, its keys
+ * or its state are others, `catalogue` that models or prices are.
  *
- * A process sends the calls and top-ups that ended in it. What another process does shows in the balance: a credit at once,
- * by the database's notice, and a call's charge with the next look at the session. A stream whose reader falls behind is
- * ended; the dashboard connects again by itself, and begins with the balance.
+ * A process sends the calls and top-ups that ended in it. Of another one's it says, by the database's notices, that there were some, and
+ * the balance. A stream whose reader falls behind is ended; the dashboard connects again by itself, and begins with the balance.
  */
 import { Elysia } from "elysia"
 import type { Accounts, Session } from "../accounts/accounts.ts"
@@ -35,6 +34,11 @@ export class Events {
   finished(call: FinishedCall): void {
     this.#send(call.accountId, "call", callEventJson(call))
     this.balanceChanged(call.accountId)
+  }
+
+  finishedElsewhere(accountId: string): void {
+    this.#send(accountId, "calls", {})
+    this.balanceChanged(accountId)
   }
 
   credited(accountId: string, topUpId: string): void {
@@ -68,15 +72,12 @@ export class Events {
     this.#send(accountId, "spending.unusual", {})
   }
 
-  /** Models or prices. */
   catalogueChanged(): void {
     for (const accountId of this.#streams.keys()) this.#send(accountId, "catalogue", {})
   }
 
-  /**
-   * A call holds some of it, or another process has credited the account or given back what it had leased of it. Read once for
-   * all of the account's streams: fifty members with twenty each would be a thousand questions at each call.
-   */
+  // A call holds some of it, or another process has changed it. Read once for all of the account's streams: fifty members with
+  // twenty each would be a thousand questions at each call.
   balanceChanged(accountId: string): void {
     if (!this.#streams.has(accountId) || this.#settlingDown.has(accountId)) return
     this.#settlingDown.add(accountId)
@@ -118,7 +119,7 @@ export class Events {
 interface Subscriber {
   readonly stream: EventStream
   readonly personId: string
-  /** The account's; undefined if there is none to read. */
+  /** Undefined if there is none to read. */
   balance(): Promise<LiveBalance | undefined>
   /** Whoever reads may be no member of the account any more. */
   accountChanged(): Promise<void>
@@ -139,8 +140,8 @@ const eventLimits = {
     id: "Apa yang terjadi pada akun, sebagai aliran Server-Sent Events",
   },
   description: {
-    en: "`balance` {account_id, balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `top-up` {id, status}, `refused` {} when calls were refused before they were forwarded, every few seconds at most, `spending.unusual` {} when a key or the account spends more than its owner's ceiling or than usual (`GET /account/breaker` says what), `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. Calls and top-ups are those of the process that answers; what others do shows in the balance, a credit at once, a charge within ten seconds.",
-    id: "`balance` {account_id, balance_micro, held_micro} di awal dan setelah setiap perubahan, `call` dengan hasil panggilan yang selesai, `top-up` {id, status}, `refused` {} jika ada panggilan yang ditolak sebelum diteruskan, paling sering setiap beberapa detik, `spending.unusual` {} jika sebuah kunci atau akun berbelanja melebihi batas pemiliknya atau melebihi biasanya (`GET /account/breaker` menjelaskannya), `account` {} jika pengaturan, kunci, atau keadaannya berubah, `catalogue` {} jika model atau harga berubah. Panggilan dan isi saldo adalah milik proses yang menjawab; yang dilakukan proses lain terlihat pada saldo, kredit seketika, biaya dalam sepuluh detik.",
+    en: "`balance` {account_id, balance_micro, held_micro} at first and after each change, `call` with a finished call's outcome, `calls` {} when calls have ended in another process, every two seconds at most from each, `top-up` {id, status}, `refused` {} when calls were refused before they were forwarded, every few seconds at most, `spending.unusual` {} when a key or the account spends more than its owner's ceiling or than usual (`GET /account/breaker` says what), `account` {} when its settings, its keys or its state have changed, `catalogue` {} when models or prices have. `call` and `top-up` are of the process that answers; what others do shows in `calls` within seconds and in the balance, a credit at once, a charge within ten seconds at the latest.",
+    id: "`balance` {account_id, balance_micro, held_micro} di awal dan setelah setiap perubahan, `call` dengan hasil panggilan yang selesai, `calls` {} jika ada panggilan yang selesai di proses lain, paling sering setiap dua detik dari masing-masing, `top-up` {id, status}, `refused` {} jika ada panggilan yang ditolak sebelum diteruskan, paling sering setiap beberapa detik, `spending.unusual` {} jika sebuah kunci atau akun berbelanja melebihi batas pemiliknya atau melebihi biasanya (`GET /account/breaker` menjelaskannya), `account` {} jika pengaturan, kunci, atau keadaannya berubah, `catalogue` {} jika model atau harga berubah. `call` dan `top-up` adalah milik proses yang menjawab; yang dilakukan proses lain terlihat pada `calls` dalam beberapa detik dan pada saldo, kredit seketika, biaya paling lambat dalam sepuluh detik.",
   },
   media: "text/event-stream",
 } as const

@@ -19,7 +19,7 @@ import { loadCatalogue, storedCatalogue } from "../store/catalogue.ts"
 import { currenciesWithoutRate } from "../store/costs.ts"
 import type { Database } from "../store/database.ts"
 import { redoBytes } from "../store/embedded/checkpoints.ts"
-import { Notices, tellAccountChanged } from "../store/notices.ts"
+import { callTeller, Notices, tellAccountChanged } from "../store/notices.ts"
 import { backendHistoryStore } from "../store/operator/backend-history.ts"
 import { processSigns } from "../store/session-lock.ts"
 import { openStore, type Store } from "../store/open.ts"
@@ -93,6 +93,8 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
     tells: config.DATABASE_URL !== undefined,
     firstId: firstRequestId,
   })
+  // The embedded database has no other process to notify.
+  const tellCalled = config.DATABASE_URL === undefined ? undefined : callTeller(database, store.process.id)
   const tracing = openTracing(config, {
     processId: store.process.id,
     random: Math.random,
@@ -111,6 +113,7 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
       log.info("call", callFields(call))
       metrics.finished(call)
       events.finished(call)
+      tellCalled?.(call.accountId)
     },
     refused(call) {
       // A flood of refused calls costs its sender nothing, so the log has the same sample as the call's owner.
@@ -130,7 +133,6 @@ async function openAround(store: Store, options: ServerOptions, metrics: Metrics
   const standstills = notices && watchForStandstills(readAnew)
   const accountChanged = (accountId: string) => {
     events.accountChanged(accountId)
-    // The embedded database has no other process to notify.
     if (config.DATABASE_URL !== undefined) tellAccountChanged(database, accountId)
   }
   const listens = { port: config.PORT }
@@ -254,7 +256,7 @@ function catalogueReader(
 /** Notices of other processes on the same database. The embedded database has none. */
 async function hearNotices(
   { DATABASE_URL: url }: Config,
-  { servers }: Store,
+  { servers, process }: Store,
   {
     gateway,
     events,
@@ -272,6 +274,10 @@ async function hearNotices(
       if (notice.about === "account" && notice.what === "freed") events.balanceChanged(notice.id)
       if (notice.about === "account" && notice.what === "refused") return events.refused(notice.id)
       if (notice.about === "account" && notice.what === "unusual") return events.unusual(notice.id)
+      if (notice.what === "called") {
+        if (notice.processId !== process.id) events.finishedElsewhere(notice.id)
+        return
+      }
       if (notice.about === "account" && notice.what === "changed") events.accountChanged(notice.id)
       // The periodic task repeats a failed reading and logs it.
       else if (notice.about === "catalogue") refreshCatalogue().catch(() => {})

@@ -27,6 +27,8 @@ export type Notice =
   | { readonly about: "account"; readonly id: string; readonly what: "changed" }
   /** Some of its calls were refused. */
   | { readonly about: "account"; readonly id: string; readonly what: "refused" }
+  /** Some of its calls have ended in the process named. */
+  | { readonly about: "account"; readonly id: string; readonly what: "called"; readonly processId: string }
   /** Its owner has a warning of what it spends. */
   | { readonly about: "account"; readonly id: string; readonly what: "unusual" }
   /** One begins to take calls, ends taking them, or was closed. */
@@ -130,6 +132,7 @@ export function parseNotice(payload: string): Notice | undefined {
   if (what === "short" && /^\d+$/.test(amount))
     return { what, about, id, processId: third, amount: micro(BigInt(amount)) }
   if (what === "ended" && about === "run" && /^\d{1,15}$/.test(third)) return { what, about, id, endsAt: Number(third) }
+  if (what === "called" && about === "account" && third !== "") return { what, about, id, processId: third }
   if ((what === "refused" || what === "unusual") && about === "account") return { what, about, id }
   return what === "changed" && about !== "run" ? { what, about, id } : undefined
 }
@@ -137,4 +140,26 @@ export function parseNotice(payload: string): Notice | undefined {
 /** Tells every process, this one too. A lost notice is harmless: whoever looks sees it with the next thing that it asks. */
 export function tellAccountChanged(database: Database, accountId: string): void {
   database.run((sql) => sql`select pg_notify('loket', ${`changed account ${accountId}`})`).catch(() => {})
+}
+
+/** How long calls are gathered before other processes are told of them; milliseconds. */
+const CALLS_MS = 2_000
+
+/** Tells the other processes whose calls have ended in this one: one notice of an account, however many calls there were. */
+export function callTeller(database: Database, processId: string): (accountId: string) => void {
+  const called = new Set<string>()
+  const tell = () => {
+    const ids = [...called]
+    called.clear()
+    database
+      .run(
+        (sql) => sql`
+          select pg_notify('loket', concat_ws(' ', 'called account', id, ${processId}::text)) from unnest(${ids}::text[]) as t (id)`,
+      )
+      .catch(() => {})
+  }
+  return (accountId) => {
+    if (called.size === 0) setTimeout(tell, CALLS_MS).unref()
+    called.add(accountId)
+  }
 }

@@ -173,3 +173,54 @@ test("a range that ends today goes on with the calendar on an open page", async 
   const calls = page.getByRole("table", { name: "Calls" }).getByRole("rowheader")
   await calls.first().waitFor({ timeout: 15_000 })
 })
+
+test.each([
+  ["a balance that another process changed", "balance"],
+  ["calls that ended in another process", "calls"],
+])("%s bring the calls and the sums anew, and no more often than they settle", async (_, event) => {
+  await using visit = await world.visit({ person: customer })
+  const { page } = visit
+  await page.addInitScript(() => {
+    globalThis.EventSource = class extends EventTarget {
+      readyState = 1
+      constructor() {
+        super()
+        Object.assign(globalThis, { loketEvents: this })
+        setTimeout(() => this.dispatchEvent(new Event("open")))
+      }
+      close() {}
+    } as unknown as typeof EventSource
+  })
+  const asked: string[] = []
+  const paths = ["/account/summary", "/runs", "/usage", "/usage/summary"]
+  page.on("request", (request) => asked.push(new URL(request.url()).pathname))
+  const { accountId } = customer
+  const account = await world.gateway.balance(customer)
+  const told = (balance: number) =>
+    page.evaluate(
+      ([name, data]) =>
+        (globalThis as unknown as { loketEvents: EventTarget }).loketEvents.dispatchEvent(
+          new MessageEvent(name, { data }),
+        ),
+      [event, JSON.stringify({ account_id: accountId, balance_micro: balance, held_micro: 0 })] as const,
+    )
+  for (const path of ["/", "/usage"]) {
+    await visit.open(path)
+    await Bun.sleep(3_000)
+    const shown = paths.filter((each) => asked.includes(each) && (path === "/usage" || each !== "/runs"))
+    asked.length = 0
+    if (event === "balance") {
+      await told(account.balance_micro)
+      await Bun.sleep(1_500)
+      expect(asked).toEqual([])
+    }
+    for (let time = 1; time <= 15; time++) {
+      await told(account.balance_micro - time)
+      await Bun.sleep(100)
+    }
+    await eventually(async () => expect(shown.filter((each) => !asked.includes(each))).toEqual([]))
+    await Bun.sleep(1_500)
+    expect(asked.filter((each) => each === "/usage").length).toBeLessThan(4)
+    asked.length = 0
+  }
+})

@@ -28,6 +28,12 @@ const OF_THE_CATALOGUE = ["models", "price-changes"]
 /** What was spent today and this month. Other questions name their days. */
 const OF_THE_DAY = ["summary", "keys"]
 
+/** Another process may have answered a call or booked a top-up, and its notice may be lost: the balance says it all the same. */
+function ofABalance(before: number, now: number): readonly string[] {
+  if (now === before) return []
+  return now > before ? ["statement", ...OF_A_CALL, ...OF_A_TOP_UP] : ["statement", ...OF_A_CALL]
+}
+
 const hasAnswers = (client: QueryClient, key: string): boolean =>
   key !== accountQuery.queryKey[0] && client.getQueriesData({ queryKey: [key] }).some(([, data]) => data !== undefined)
 
@@ -154,7 +160,7 @@ class Following {
         void this.#client.invalidateQueries(accountQuery)
         return
       }
-      if (known !== undefined && known.balance_micro !== change.balance_micro) this.#outdate(["statement"])
+      if (known !== undefined) this.#outdate(ofABalance(known.balance_micro, change.balance_micro))
       const { balance_micro, held_micro } = change
       this.#client.setQueryData(
         accountQuery.queryKey,
@@ -162,6 +168,7 @@ class Following {
       )
     })
     this.#listen(source, "call", () => this.#outdate(OF_A_CALL))
+    this.#listen(source, "calls", () => this.#outdate(OF_A_CALL))
     this.#listen(source, "refused", () => this.#outdate(OF_REFUSALS))
     this.#listen(source, "spending.unusual", () => this.#outdate(OF_SPENDING))
     this.#listen(source, "top-up", () => this.#outdate(OF_A_TOP_UP))

@@ -302,6 +302,46 @@ test("a credit in one process is told as the balance to who listens in the other
   await reader.cancel()
 })
 
+test("calls that end in one process are told to who listens in the other, a free and a failed one too, and not one by one", async () => {
+  const person = await old.person(100_000)
+  const { key } = await old.key(person)
+  const priced = await exactModel()
+  const free = await exactModel({ output_micro: 0 })
+  const failing = await exactModel({ script: "fault=status&status=500" })
+  const elsewhere = await young.dashboard(person, "/events")
+  const here = await old.dashboard(person, "/events")
+  const reader = elsewhere.body!.pipeThrough(new TextDecoderStream()).getReader()
+  let told = ""
+  const until = async (text: string) => {
+    while (!told.includes(text)) told += (await reader.read()).value ?? ""
+  }
+  await until("event: balance")
+  for (const [model, status] of [
+    [free, 200],
+    [failing, 502],
+  ] as const) {
+    told = ""
+    const before = performance.now()
+    expect((await ask(old, key, model)).status).toBe(status)
+    await until("event: calls")
+    expect(performance.now() - before).toBeLessThan(5_000)
+  }
+  told = ""
+  await Promise.all(Array.from({ length: 20 }, () => ask(old, key, priced)))
+  await until("event: calls")
+  await until(`"balance_micro":${(100_000 - 20 * PRICE_RP) * Rp}`)
+  expect(told.split("event: calls").length - 1).toBeLessThan(4)
+  expect(told).not.toContain("event: call\n")
+  await reader.cancel()
+
+  // Who listens where the calls end has each of them, and is not told of them once more.
+  const own = here.body!.pipeThrough(new TextDecoderStream()).getReader()
+  let heard = ""
+  while (heard.split("event: call\n").length - 1 < 22) heard += (await own.read()).value ?? ""
+  expect(heard).not.toContain("event: calls")
+  await own.cancel()
+})
+
 test("a key that is rotated in one process has its new secret in both, and its old one in neither", async () => {
   const person = await old.person(100_000)
   const model = await old.model(exact)
