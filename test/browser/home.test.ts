@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "bun:test"
+import { newRequestId } from "../../src/http/edge.ts"
 import type { Person } from "../gateway/harness.ts"
 import { type BrowserWorld, eventually, everyLook, openBrowser } from "./harness.ts"
 
@@ -66,6 +67,43 @@ test("home tells the balance, what was spent, and the calls it went to", async (
   const chart = visit.page.getByRole("table", { name: "Pengeluaran 30 hari terakhir" })
   await eventually(async () => expect(await chart.getByRole("row").count()).toBe(31))
   await eventually(async () => expect(await chart.getByRole("row").last().innerText()).toContain("Rp\u00A03,30"))
+})
+
+test("what the month came to stands beside the same days of the month before, whole, where the account was there then", async () => {
+  const person = await world.gateway.person(10_000)
+  const { id } = await world.gateway.key(person)
+  const today = Temporal.Now.plainDateISO("Asia/Jakarta")
+  const first = today.with({ day: 1 }).subtract({ months: 1 })
+  const last = first.add({ days: Math.min(today.day, first.daysInMonth) - 1 })
+  const called = async (day: Temporal.PlainDate, time: string, charge: number) => {
+    const at = day.toZonedDateTime({ timeZone: "Asia/Jakarta", plainTime: time }).epochMilliseconds
+    await world.gateway.sql`
+      insert into usage values (${newRequestId(at)}, 0, ${person.accountId}, ${id}, 1, ${model}, 'chat', false, 'ok', 1, 1, 0, 0,
+        ${charge}, 0, 1, 1, 1, null, false, ${new Date(at)}, null, 1)`
+  }
+  const shows = async (language: "id" | "en", note: RegExp) => {
+    await using visit = await world.visit({ person, language })
+    await visit.open("/")
+    await visit.page.getByText(note).waitFor()
+    await visit.page.getByText(language === "id" ? "Bulan ini" : "This month", { exact: true }).waitFor()
+  }
+  await shows("en", new RegExp(`^${today.toLocaleString("en-GB", { month: "long", year: "numeric" })}$`))
+  await world.gateway
+    .sql`update accounts set created_at = ${`${first.toString()}T12:00:00Z`} where id = ${person.accountId}`
+  await called(first.subtract({ days: 1 }), "23:59:59", 1_000_000)
+  await called(first, "00:00:00", 20_000_000)
+  await called(last, "23:59:59", 300_000_000)
+  if (last.day < first.daysInMonth) await called(last.add({ days: 1 }), "00:00:00", 4_000_000_000)
+  const [whole, penuh] = last.day === 1 ? ["the whole day", "sehari penuh"] : ["whole days", "hari penuh"]
+  const days = last.day === 1 ? "1" : `1\u2013${last.day}`
+  await shows(
+    "en",
+    new RegExp(`^Rp\u00A0320 on ${days} ${first.toLocaleString("en-GB", { month: "short" })}, ${whole}$`),
+  )
+  await shows(
+    "id",
+    new RegExp(`^Rp\u00A0320 pada ${days} ${first.toLocaleString("id-ID", { month: "short" })}, ${penuh}$`),
+  )
 })
 
 test("a call that ends elsewhere shows up by itself, and so do the balance and a top-up", async () => {

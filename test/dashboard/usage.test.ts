@@ -1,19 +1,28 @@
 import { describe, expect, test } from "bun:test"
-import {
-  canBeSummed,
-  isFiltered,
-  nothingFiltered,
-  readView,
-  writeView,
-} from "../../src/dashboard/pages/usage/address.ts"
+import { sameDaysLastMonth } from "../../src/dashboard/i18n/figures.ts"
 import { type SeriesNames, splitSeries, stepsOf, wholeSeries } from "../../src/dashboard/pages/usage/series.ts"
 import type { Call, CallList, Sum } from "../../src/dashboard/pages/usage/data.ts"
 import { loaded } from "./loaded.ts"
 
+const { canBeSummed, isFiltered, nothingFiltered, readView, writeView } = await loaded(
+  () => import("../../src/dashboard/pages/usage/address.ts"),
+)
 const { callName, joined, longer, toTheNewest } = await loaded(() => import("../../src/dashboard/pages/usage/data.ts"))
 
 const TODAY = "2026-11-21"
 const view = (query: string) => readView(new URLSearchParams(query), TODAY)
+
+test.each([
+  ["2026-11-01", "2026-10-01", "2026-10-01"],
+  ["2026-11-21", "2026-10-01", "2026-10-21"],
+  ["2026-11-30", "2026-10-01", "2026-10-30"],
+  ["2026-03-28", "2026-02-01", "2026-02-28"],
+  ["2026-03-31", "2026-02-01", "2026-02-28"],
+  ["2028-03-31", "2028-02-01", "2028-02-29"],
+  ["2027-01-31", "2026-12-01", "2026-12-31"],
+])("on %s the same days of the month before are %s to %s", (today, from, to) => {
+  expect(sameDaysLastMonth(today)).toEqual({ from, to })
+})
 
 describe("the address", () => {
   test("says nothing of what is usual", () => {

@@ -162,6 +162,14 @@ export const lastDays = (today: string, count: number): Days => ({ from: later(t
 /** As many days as these, up to the day before them. */
 export const daysBefore = (days: Days): Days => ({ from: later(days.from, -dayCount(days)), to: later(days.from, -1) })
 
+/** The days of the month before with the numbers of those that this month has had: of a shorter month all. */
+export function sameDaysLastMonth(today: string): Days {
+  const last = later(`${today.slice(0, 7)}-01`, -1)
+  const month = last.slice(0, 7)
+  const same = `${month}-${today.slice(8)}`
+  return { from: `${month}-01`, to: same < last ? same : last }
+}
+
 /** `count` days from `from` on. */
 export const daysOf = (from: string, count: number): readonly string[] =>
   Array.from({ length: count }, (_, index) => later(from, index))

@@ -94,6 +94,8 @@ export interface Format {
   readonly date: (time: string | number | Date) => string
   /** A calendar day, such as 2026-11-21, as "21 Nov". */
   readonly shortDay: (day: string) => string
+  /** "1–21 Nov". */
+  readonly shortDays: (from: string, to: string) => string
   /** 21 Nov: where the year is clear from the context. */
   readonly day: (time: string | number | Date) => string
   /** November 2026. */
@@ -142,6 +144,7 @@ export function formatIn(language: Language, timeZone: string): Format {
     percent: (share) => percent.format(share),
     date: (at) => date.format(new Date(at)),
     shortDay: (day) => shortDay.format(new Date(day)),
+    shortDays: (from, to) => shortDay.formatRange(new Date(from), new Date(to)),
     day: (at) => day.format(new Date(at)),
     month: (at) => month.format(new Date(at)),
     dateTime: (at) => dateTime.format(new Date(at)),

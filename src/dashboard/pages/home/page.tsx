@@ -1,5 +1,5 @@
 /** The first page: the balance, the spending, the latest calls, and what to do next. It follows the account live. */
-import { queryOptions, useQuery } from "@tanstack/react-query"
+import { keepPreviousData, queryOptions, useQuery } from "@tanstack/react-query"
 import { Activity, ChevronRight, Circle, CircleCheck, Zap } from "lucide-react"
 import { Link } from "wouter"
 import { api, unwrap } from "../../api/client.ts"
@@ -9,8 +9,8 @@ import { type Column, DataTable } from "../../components/data-table.tsx"
 import { EmptyState, ErrorState, Skeleton, useChart } from "../../components/feedback.tsx"
 import { Card, Page, Stat, Stats } from "../../components/layout.tsx"
 import { Money, StatusTag } from "../../components/values.tsx"
-import { useFormat, useToday } from "../../i18n/language.tsx"
-import { daysOf, lastDays } from "../../i18n/figures.ts"
+import { useFormat, useTimeZone, useToday } from "../../i18n/language.tsx"
+import { dayIn, type Days, daysOf, lastDays, sameDaysLastMonth } from "../../i18n/figures.ts"
 import { PriceChanges } from "../../shell/notices.tsx"
 import { useAccount, useMay } from "../../shell/session.tsx"
 import { useHomeText } from "./text.ts"
@@ -18,14 +18,17 @@ import { useHomeText } from "./text.ts"
 export default function HomePage() {
   const text = useHomeText()
   const may = useMay()
-  const days = useQuery(daysQuery(useToday()))
+  const today = useToday()
+  const timeZone = useTimeZone()
+  const days = useQuery(daysQuery(today))
   const summary = useQuery(summaryQuery)
   const changes = useQuery(priceChangesQuery)
+  const lastMonth = useQuery(lastMonthQuery(today, timeZone))
   // Asked for at once; shown below.
   useQuery(recentCallsQuery)
   // What stands at the top, or does not, would move all the rest.
   // Until each was answered once: what is shown below asks anew where there was an error, and must not be taken away for that.
-  if ([summary, changes].some(({ isPending, errorUpdateCount }) => isPending && errorUpdateCount === 0)) {
+  if ([summary, changes, lastMonth].some(({ isPending, errorUpdateCount }) => isPending && errorUpdateCount === 0)) {
     return (
       <Page title={text.title}>
         <Skeleton lines={20} />
@@ -123,9 +126,15 @@ function Numbers() {
   const text = useHomeText()
   const format = useFormat()
   // The balance follows each event; the sums are refetched.
-  const { balance_micro: balance, held_micro: held } = useAccount()
+  const { balance_micro: balance, held_micro: held, created_at: created } = useAccount()
   const { data: summary, error, refetch } = useQuery(summaryQuery)
+  const today = useToday()
+  const timeZone = useTimeZone()
+  const { data: lastMonth } = useQuery(lastMonthQuery(today, timeZone))
   if (summary === undefined && error) return <ErrorState error={error} retry={refetch} />
+  const wasThere = lastMonth !== undefined && dayIn(timeZone, Date.parse(created)) <= lastMonth.to
+  const told = ({ from, to, chargeMicro }: LastMonth) =>
+    text.lastMonth(format.rupiah(chargeMicro), format.shortDays(from, to), from === to)
   return (
     <Stats>
       <Stat label={text.available} note={held === 0 ? text.nothingHeld : text.held(format.rupiah(held))}>
@@ -137,7 +146,7 @@ function Numbers() {
       >
         {summary === undefined ? <Skeleton /> : <Money micro={summary.spent_today_micro} />}
       </Stat>
-      <Stat label={text.month} note={format.month(Date.now())}>
+      <Stat label={text.month} note={wasThere ? told(lastMonth) : format.month(Date.now())}>
         {summary === undefined ? <Skeleton /> : <Money micro={summary.spent_month_micro} />}
       </Stat>
       {summary === undefined ? (
@@ -183,7 +192,7 @@ function RecentCalls() {
   const calls = useQuery(recentCallsQuery)
   const columns: Column<Call>[] = [
     { id: "model", head: text.columns.model, names: true, cell: ({ model }) => <code>{model}</code> },
-    { id: "time", head: text.columns.time, cell: (call) => format.dateTime(call.created_at) },
+    { id: "time", head: text.columns.time, cell: (call) => format.moment(call.created_at) },
     { id: "status", head: text.columns.status, cell: ({ status }) => <StatusTag status={status} /> },
     {
       id: "tokens",
@@ -196,7 +205,12 @@ function RecentCalls() {
         ),
     },
     { id: "duration", head: text.columns.duration, numeric: true, cell: (call) => format.duration(call.duration_ms) },
-    { id: "charge", head: text.columns.charge, numeric: true, cell: (call) => <Money micro={call.charge_micro} /> },
+    {
+      id: "charge",
+      head: text.columns.charge,
+      numeric: true,
+      cell: (call) => <Money micro={call.charge_micro} form="column" />,
+    },
   ]
   return (
     <Card title={text.recent} flush action={<Link href="/usage">{text.allCalls}</Link>}>
@@ -235,6 +249,23 @@ type Call = Awaited<ReturnType<NonNullable<typeof recentCallsQuery.queryFn>>>[nu
 interface Day {
   /** 2026-11-21, in the account's time zone. */
   readonly day: string
+  readonly chargeMicro: number
+}
+
+/** What the same days of the month before came to. They are over: no event makes it stale. */
+const lastMonthQuery = (today: string, timeZone: string) =>
+  queryOptions({
+    queryKey: ["last-month", today, timeZone],
+    queryFn: async (): Promise<LastMonth> => {
+      const days = sameDaysLastMonth(today)
+      const { total } = await unwrap(api.usage.summary.get({ query: { ...days, group_by: "status" } }))
+      return { ...days, chargeMicro: total.charge_micro }
+    },
+    staleTime: Number.POSITIVE_INFINITY,
+    placeholderData: keepPreviousData,
+  })
+
+interface LastMonth extends Days {
   readonly chargeMicro: number
 }
 

@@ -8,6 +8,8 @@ export const useHomeText = texts({
     nothingHeld: "Tidak ada yang ditahan",
     today: "Hari ini",
     month: "Bulan ini",
+    lastMonth: (amount: string, days: string, one: boolean) =>
+      `${amount} pada ${days}, ${one ? "sehari penuh" : "hari penuh"}`,
     calls: (count: string, _one: boolean) => `${count} panggilan`,
     daysLeft: "Cukup untuk",
     days: (count: string, _one: boolean) => `${count} hari`,
@@ -45,6 +47,8 @@ export const useHomeText = texts({
     nothingHeld: "Nothing held",
     today: "Today",
     month: "This month",
+    lastMonth: (amount: string, days: string, one: boolean) =>
+      `${amount} on ${days}, ${one ? "the whole day" : "whole days"}`,
     calls: (count: string, one: boolean) => `${count} ${one ? "call" : "calls"}`,
     daysLeft: "Lasts for",
     days: (count: string, one: boolean) => `${count} ${one ? "day" : "days"}`,
