@@ -212,3 +212,9 @@ export const atLeastOldest = (sql: Sql, count: number): Fragment => sql`
   order by ${time(sql)} fetch first ((select ${count}::bigint)) rows with ties`
 
 const time = (sql: Sql): Fragment => sql`substr(u.request_id, 5, 9)`
+
+/** When a call arrived, to the millisecond; undefined of what is no request id. */
+export function arrivalOf(requestId: string): Date | undefined {
+  const [, digits] = /^req_([0-9a-z]{9})/.exec(requestId) ?? []
+  return digits === undefined ? undefined : new Date(Number.parseInt(digits, 36))
+}

@@ -9,6 +9,7 @@ import type { ArchivedRow } from "./archive-file.ts"
 import { archivedWithin, findArchived, readArchived } from "./archives.ts"
 import type { Database, Sql } from "./database.ts"
 import {
+  arrivalOf,
   atLeastNewest,
   beforeCall,
   callsOf,
@@ -27,6 +28,8 @@ export interface UsageRow {
   /** 0 is the final record; a marker of a reroute has a higher one. */
   readonly part: number
   readonly keyId: string
+  /** Undefined where the key is there no more. */
+  readonly keyName: string | undefined
   /** The run that it is one of. */
   readonly runId: string | undefined
   readonly model: string
@@ -152,8 +155,8 @@ const selectRows = (sql: Sql, from = sql`usage`) => sql`
   select u.request_id, u.part, u.key_id, u.run_id, u.model, u.endpoint, u.streamed, u.status, u.input_tokens, u.output_tokens,
     u.cache_read_tokens, u.cache_write_tokens, u.charge_micro, u.absorbed_micro - u.excess_micro as absorbed_micro, u.price_id, u.turns, u.attempts,
     u.error_code, u.opened_at, u.first_token_ms, u.duration_ms,
-    p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at
-  from ${from} u left join prices p on p.id = u.price_id`
+    p.input_micro, p.output_micro, p.cache_read_micro, p.cache_write_micro, p.effective_at, k.name as key_name
+  from ${from} u left join prices p on p.id = u.price_id left join api_keys k on k.id = u.key_id`
 
 const archivedUsage = (sql: Sql, rows: readonly ArchivedRow[]) =>
   sql`json_populate_recordset(null::usage, ${JSON.stringify(rows)}::text::json)`
@@ -242,12 +245,6 @@ function errorRows(sql: Sql, filter: UsageFilter, page: UsagePage) {
     ${selectRows(sql, sql`found`)} ${inOrder(sql, page)}`
 }
 
-/** When a call arrived, to the millisecond; undefined of what is no request id. */
-function arrivalOf(requestId: string): Date | undefined {
-  const [, digits] = /^req_([0-9a-z]{9})/.exec(requestId) ?? []
-  return digits === undefined ? undefined : new Date(Number.parseInt(digits, 36))
-}
-
 export interface TokenColumns {
   input_tokens: bigint
   output_tokens: bigint
@@ -277,6 +274,7 @@ interface Row extends TokenColumns {
   cache_read_micro: bigint | null
   cache_write_micro: bigint | null
   effective_at: Date | null
+  key_name: string | null
 }
 
 export const toTokens = (row: TokenColumns): Tokens => ({
@@ -290,6 +288,7 @@ const toUsageRow = (row: Row): UsageRow => ({
   requestId: row.request_id,
   part: row.part,
   keyId: row.key_id,
+  keyName: row.key_name ?? undefined,
   runId: row.run_id ?? undefined,
   model: row.model,
   endpoint: row.endpoint,

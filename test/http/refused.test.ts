@@ -99,6 +99,8 @@ test("each call that was refused says when, of which key, what was asked for, an
   expect(
     (await (await gateway.dashboard(person, `/usage/refused/export.csv${since}`)).text()).split("\r\n"),
   ).toHaveLength(3)
+  const ofDays = await gateway.dashboard(person, "/usage/refused/export.csv?from=2026-11-01&to=2026-11-30")
+  expect(ofDays.headers.get("content-disposition")).toContain('"loket-refused-2026-11-01-to-2026-11-30.csv"')
   const csv = await (await gateway.dashboard(person, "/usage/refused/export.csv?error_code=model.unknown")).text()
   expect(csv.split("\r\n")).toHaveLength(4)
   expect(csv).toContain(made[0]?.request_id ?? "none")

@@ -473,7 +473,11 @@ test("a file of calls that is read while their month goes breaks off, and is not
   await agrees()
   const usage = usageStore(world.db, archivesIn(directory))
   const file = () =>
-    usageCsv(usage, { accountId: world.victim.accountId, to: new Date("2026-07-01Z") }, { notation: undefined })
+    usageCsv(
+      usage,
+      { accountId: world.victim.accountId, to: new Date("2026-07-01Z") },
+      { notation: undefined, timeZone: "UTC" },
+    )
   expect(await lines(await file())).toBe(1 + 1 + MANY)
   const begun = await file()
   expect(await archive()).toMatchObject({ code: 0 })

@@ -130,6 +130,16 @@ interface CsvText {
 export const csvAnswer = ({ name, rows, notation }: CsvText): Response =>
   new Response(markOf(notation) + rows.map((cells) => csvLine(cells, notation)).join(""), headersOf(name))
 
+/** How the name of a file ends that has a range: `-2026-11-01-to-2026-11-30`, in days of the zone, both included. */
+export function inDays(range: { readonly from?: Date | undefined; readonly to?: Date | undefined }, timeZone: string) {
+  const day = (ms: number) =>
+    Temporal.Instant.fromEpochMilliseconds(ms).toZonedDateTimeISO(timeZone).toPlainDate().toString()
+  const [from, to] = [range.from && day(range.from.getTime()), range.to && day(range.to.getTime() - 1)]
+  if (from === to) return from === undefined ? "" : `-${from}`
+  if (to === undefined) return `-from-${from}`
+  return from === undefined ? `-to-${to}` : `-${from}-to-${to}`
+}
+
 /** Without it, Excel takes a file for one of an 8-bit alphabet. */
 const markOf = (notation: CsvNotation | undefined): string => (notation === "id" ? "\uFEFF" : "")
 

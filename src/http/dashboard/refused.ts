@@ -4,7 +4,7 @@ import { Elysia } from "elysia"
 import { Failure } from "../../failure/failure.ts"
 import { failureCodes, failureRow } from "../../failure/table.ts"
 import type { RefusedCall, RefusedCallStore } from "../../store/refused-calls.ts"
-import { csvAnswer, csvQuery, pageJson, pageQuery, readPage } from "./page.ts"
+import { csvAnswer, csvQuery, inDays, pageJson, pageQuery, readPage } from "./page.ts"
 import { described, field, flag, integer, orNull, pageOf, text, time } from "../shapes.ts"
 import { type Authenticate, signedInBy } from "./session.ts"
 import { refusedFilter, refusedQuery } from "./usage-query.ts"
@@ -110,7 +110,8 @@ export const refusedController = ({ refused, authenticate }: RefusedDeps) => {
           if (asked instanceof Failure) return asked
           const rows = (await refused.list(asked, { after: undefined, limit: MAX_IN_A_FILE })).map(refusedJson)
           const lines = rows.map((row) => columns.map((column) => String(row[column] ?? "")))
-          return csvAnswer({ name: "loket-refused", rows: [columns, ...lines], notation: query.lang })
+          const name = `loket-refused${inDays(asked, session.timeZone)}`
+          return csvAnswer({ name, rows: [columns, ...lines], notation: query.lang })
         },
       ),
     )

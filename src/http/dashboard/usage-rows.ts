@@ -9,7 +9,7 @@ import type { Rates, Tokens } from "../../../actors/money/price.ts"
 import type { UsageStatus } from "../../../actors/ledger.ts"
 import type { FinishedCall } from "../../gateway/ports.ts"
 import type { UsageFilter, UsageRow, UsageStore } from "../../store/usage.ts"
-import { type Cell, type CsvFile, csvFile, Rupiah } from "./page.ts"
+import { type Cell, type CsvFile, csvFile, inDays, Rupiah } from "./page.ts"
 import {
   described,
   field,
@@ -170,6 +170,7 @@ function amountsOf({ status, absorbedMicro, tokens, rates }: UsageRow): Rates {
   }
 }
 
+/** Columns stay in their places: a new one is the last. */
 const columns: Readonly<Record<string, (row: UsageRow) => Cell>> = {
   request_id: (row) => row.requestId,
   created_at: (row) => row.createdAt.toISOString(),
@@ -199,18 +200,25 @@ const columns: Readonly<Record<string, (row: UsageRow) => Cell>> = {
   cache_read_amount_micro: (row) => amountsOf(row).cacheRead,
   cache_write_amount_micro: (row) => amountsOf(row).cacheWrite,
   absorbed_micro: (row) => row.absorbedMicro,
+  key_name: (row) => row.keyName ?? "",
+  run_id: (row) => row.runId ?? "",
+  price_effective_at: (row) => row.priceEffectiveAt?.toISOString() ?? "",
 }
 
-/** All that a filter lets through; its head says where archived calls are not in it. */
+/** All that a filter lets through; its head says where archived calls are not in it. Its name has the days. */
 export async function usageCsv(
   usage: UsageStore,
   filter: UsageFilter,
-  { notation, ...sending }: Pick<CsvFile<UsageRow>, "notation" | "onEnd" | "stalledMs">,
+  {
+    notation,
+    timeZone,
+    ...sending
+  }: Pick<CsvFile<UsageRow>, "notation" | "onEnd" | "stalledMs"> & { readonly timeZone: string },
 ): Promise<Response> {
   const archived: { before?: Date | undefined; until?: Date | undefined } = {}
   const response = await csvFile<UsageRow>({
     ...sending,
-    name: "loket-usage",
+    name: `loket-usage${inDays(filter, timeZone)}`,
     columns: Object.keys(columns),
     notation,
     cells: (row) => Object.values(columns).map((column) => column(row)),

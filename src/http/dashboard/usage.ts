@@ -194,8 +194,8 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
           tag: "Usage",
           summary: { en: "Usage records as CSV", id: "Catatan pemakaian sebagai CSV" },
           description: {
-            en: "`X-Archived-Until`, where there is one: calls that arrived before are archived, and not in the file.",
-            id: "`X-Archived-Until`, jika ada: panggilan yang tiba sebelumnya diarsipkan, dan tidak ada di berkas.",
+            en: "`X-Archived-Until`, where there is one: calls that arrived before are archived, and not in the file. Its name has the days that were asked for. New columns are the last ones.",
+            id: "`X-Archived-Until`, jika ada: panggilan yang tiba sebelumnya diarsipkan, dan tidak ada di berkas. Namanya memuat hari yang diminta. Kolom baru selalu yang terakhir.",
           },
           query: exportQuery,
           media: "text/csv",
@@ -205,7 +205,7 @@ export const usageController = ({ usage, sums, firstTokens, authenticate, now = 
           if (filter instanceof Failure) return filter
           const onEnd = files(session.accountId)
           if (onEnd instanceof Failure) return onEnd
-          return await usageCsv(usage, filter, { notation: query.lang, onEnd, stalledMs })
+          return await usageCsv(usage, filter, { notation: query.lang, timeZone: session.timeZone, onEnd, stalledMs })
         },
       ),
     )

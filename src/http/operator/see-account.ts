@@ -67,7 +67,7 @@ export const accountCallsController = ({ views, usage, keys, audit, authenticate
           const filter = usageFilter({ accountId: account.id, timeZone }, query)
           if (filter instanceof Failure) return filter
           await audit.exported(act, { list: "calls", accountId: account.id, filters: query })
-          return await usageCsv(usage, filter, { notation: lang })
+          return await usageCsv(usage, filter, { notation: lang, timeZone })
         },
       ),
     )

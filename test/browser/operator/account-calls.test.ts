@@ -159,7 +159,8 @@ test("calls are found from the account's page, and filtered; a file has what is 
     return { name: download.suggestedFilename(), text: await Bun.file(await download.path()).text() }
   }
   const calls = await file()
-  expect([calls.name, calls.text.trimEnd().split("\r\n").length]).toEqual(["loket-usage.csv", 2])
+  expect(calls.name).toMatch(/^loket-usage-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.csv$/)
+  expect(calls.text.trimEnd().split("\r\n")).toHaveLength(2)
   expect(calls.text).toContain("bocor")
   for (const [path, name] of [
     [`/operator/accounts?query=${customer.accountId}`, "loket-accounts.csv"],

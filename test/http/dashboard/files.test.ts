@@ -114,6 +114,7 @@ const row: UsageRow = {
   requestId: "req_1",
   part: 0,
   keyId: "key_1",
+  keyName: undefined,
   runId: undefined,
   model: "m",
   endpoint: "chat",

@@ -222,6 +222,40 @@ describe("the export", () => {
     expect(rest).toBe("")
   })
 
+  test("ends with the key's name, the run and since when the price is in force, and keeps the columns before them in their places", async () => {
+    const { id, token } = await world.signUp()
+    const body = { name: "=1+1,=2" }
+    const key = (await world.call("POST", "/keys", { token, body })).json
+    await world.called(id, { keyId: key.id })
+    await world.called(id)
+    await world.sql`update usage set run_id = 'run_1' where account_id = ${id}`
+    const { text } = await world.call("GET", "/usage/export.csv", { token })
+    const [head = "", ...rows] = text.trimEnd().split("\r\n")
+    expect(head).toEndWith(
+      ",error_code,input_amount_micro,output_amount_micro,cache_read_amount_micro,cache_write_amount_micro,absorbed_micro,key_name,run_id,price_effective_at",
+    )
+    const [listed] = (await world.call("GET", "/usage", { token })).json.data
+    const since = listed.price_effective_at
+    expect(since).toMatch(/^\d{4}-.*Z$/)
+    expect(rows.map((row) => row.slice(row.indexOf(",0,", row.length - 70)).slice(3)).toSorted()).toEqual(
+      [`"'=1+1,'=2",run_1,${since}`, `,run_1,${since}`].toSorted(),
+    )
+  })
+
+  test.each([
+    ["", "loket-usage"],
+    ["?from=2026-11-01&to=2026-11-30", "loket-usage-2026-11-01-to-2026-11-30"],
+    ["?from=2026-11-30&to=2026-11-30&status=ok", "loket-usage-2026-11-30"],
+    ["?from=2026-11-01", "loket-usage-from-2026-11-01"],
+    ["?to=2026-11-30", "loket-usage-to-2026-11-30"],
+    // 23:30 and 00:00 of the account's own days.
+    ["?from=2026-11-01T16:30:00Z&to=2026-11-30T17:00:00Z", "loket-usage-2026-11-01-to-2026-11-30"],
+  ])("of %s is named %s, in the account's days", async (query, name) => {
+    const { token } = await world.signUp()
+    const { headers } = await world.call("GET", `/usage/export.csv${query}`, { token })
+    expect(headers.get("content-disposition")).toBe(`attachment; filename="${name}.csv"`)
+  })
+
   test("is complete over several pages", async () => {
     const { id, token } = await world.signUp()
     await world.sql`
