@@ -40,3 +40,13 @@ export function microToRupiah(value: Micro): string {
   const whole = absolute / MICRO_PER_RUPIAH
   return fraction === "" ? `${sign}${whole}` : `${sign}${whole}.${fraction}`
 }
+
+const SIGNS = { id: { group: ".", point: "," }, en: { group: ",", point: "." } } as const
+
+/** An exact amount as people read it: "Rp 1.234,5" in Indonesian, "Rp 1,234.5" in English. */
+export function rupiahText(value: Micro, language: keyof typeof SIGNS): string {
+  const { group, point } = SIGNS[language]
+  const [whole = "", fraction] = microToRupiah(larger(value, minus(zero, value))).split(".")
+  const grouped = whole.replace(/\B(?=(?:\d{3})+$)/g, group)
+  return `${value < 0n ? "-" : ""}Rp ${grouped}${fraction === undefined ? "" : point + fraction}`
+}

@@ -1,5 +1,5 @@
 /** The mails that owners are written of their own account: by kind of event, in the account's language. */
-import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
+import { micro, MICRO_PER_RUPIAH, rupiahText } from "../../actors/money/micro.ts"
 import type { Mail } from "./owner-mail.ts"
 import type { Language } from "../store/account-settings.ts"
 import type { TakenMail } from "../store/outbox.ts"
@@ -30,9 +30,12 @@ export function mailOf({ email, kind, language, data }: TakenMail): Mail | undef
   return text && { to: email, ...text }
 }
 
-const rupiah = (micro: unknown): string =>
-  // Whole rupiah, rounded down: a mail never names more than there is.
-  `Rp ${(BigInt(typeof micro === "number" ? micro : 0) / MICRO_PER_RUPIAH).toLocaleString("id-ID")}`
+/** Whole rupiah, rounded down: a mail never names more than there is. */
+const rupiahIn = (language: Language) => (amount: unknown) => {
+  const exact = BigInt(typeof amount === "number" ? amount : 0)
+  return rupiahText(micro(exact - (exact % MICRO_PER_RUPIAH)), language)
+}
+const rupiah = { id: rupiahIn("id"), en: rupiahIn("en") } as const
 
 /** Nobody proves that the address is theirs: a mail to a stranger has room for few words of whoever named the keys. */
 const KEYS_LISTED = 20
@@ -56,20 +59,20 @@ const alerts = (data: Data) => (Array.isArray(data["alerts"]) ? data["alerts"] :
 const texts: Readonly<Record<string, Readonly<Record<Language, (data: Data) => Text>>>> = {
   "balance.low": {
     id: ({ balance_micro: balance, threshold_micro: threshold }) => ({
-      subject: `Saldo Loket Anda tinggal ${rupiah(balance)}`,
+      subject: `Saldo Loket Anda tinggal ${rupiah.id(balance)}`,
       text: `Halo,
 
-Saldo akun Loket Anda tinggal ${rupiah(balance)}, di bawah batas ${rupiah(threshold)} yang Anda tetapkan.
+Saldo akun Loket Anda tinggal ${rupiah.id(balance)}, di bawah batas ${rupiah.id(threshold)} yang Anda tetapkan.
 Isi ulang di dasbor Loket agar permintaan Anda tidak ditolak karena saldo kurang.
 
 E-mail ini dikirim sekali setiap kali saldo turun di bawah batas. Batas dan alamat e-mail dapat diubah di pengaturan akun.
 `,
     }),
     en: ({ balance_micro: balance, threshold_micro: threshold }) => ({
-      subject: `Your Loket balance is down to ${rupiah(balance)}`,
+      subject: `Your Loket balance is down to ${rupiah.en(balance)}`,
       text: `Hello,
 
-The balance of your Loket account is down to ${rupiah(balance)}, below the ${rupiah(threshold)} that you set.
+The balance of your Loket account is down to ${rupiah.en(balance)}, below the ${rupiah.en(threshold)} that you set.
 Top it up in the Loket dashboard, so that your requests are not refused for want of balance.
 
 This mail is sent once each time the balance falls below what you set. You can change that, and the address, in your
@@ -97,7 +100,7 @@ Pengeluaran kunci API Loket Anda:
 ${listed(
   keys,
   (key) =>
-    `- ${key.key_name}: ${rupiah(key.spent_micro)} dari ${rupiah(key.limit_micro)} ${periods[key.period]} (${key.percent}% tercapai)`,
+    `- ${key.key_name}: ${rupiah.id(key.spent_micro)} dari ${rupiah.id(key.limit_micro)} ${periods[key.period]} (${key.percent}% tercapai)`,
   (rest) => `- dan ${rest} kunci lain`,
 )}
 
@@ -131,7 +134,7 @@ What your Loket API keys have spent:
 ${listed(
   keys,
   (key) =>
-    `- ${key.key_name}: ${rupiah(key.spent_micro)} of ${rupiah(key.limit_micro)} ${periods[key.period]} (${key.percent}% reached)`,
+    `- ${key.key_name}: ${rupiah.en(key.spent_micro)} of ${rupiah.en(key.limit_micro)} ${periods[key.period]} (${key.percent}% reached)`,
   (rest) => `- and ${rest} more ${rest === 1 ? "key" : "keys"}`,
 )}
 
@@ -163,10 +166,10 @@ Dalam 10 menit terakhir:
 ${found
   .map(
     ({ key_name: name, why, spent_micro: spent, threshold_micro: threshold }) =>
-      `- ${name === null ? "Semua kunci" : `Kunci "${name}"`}: ${rupiah(spent)}, ${
+      `- ${name === null ? "Semua kunci" : `Kunci "${name}"`}: ${rupiah.id(spent)}, ${
         why === "ceiling"
-          ? `di atas batas ${rupiah(threshold)} yang Anda tetapkan`
-          : `jauh di atas yang biasa pada jam ini (peringatan mulai ${rupiah(threshold)})`
+          ? `di atas batas ${rupiah.id(threshold)} yang Anda tetapkan`
+          : `jauh di atas yang biasa pada jam ini (peringatan mulai ${rupiah.id(threshold)})`
       }`,
   )
   .join("\n")}
@@ -191,10 +194,10 @@ In the last 10 minutes:
 ${found
   .map(
     ({ key_name: name, why, spent_micro: spent, threshold_micro: threshold }) =>
-      `- ${name === null ? "All keys" : `Key "${name}"`}: ${rupiah(spent)}, ${
+      `- ${name === null ? "All keys" : `Key "${name}"`}: ${rupiah.en(spent)}, ${
         why === "ceiling"
-          ? `over the ceiling of ${rupiah(threshold)} that you set`
-          : `far more than is usual at this hour (the warning begins at ${rupiah(threshold)})`
+          ? `over the ceiling of ${rupiah.en(threshold)} that you set`
+          : `far more than is usual at this hour (the warning begins at ${rupiah.en(threshold)})`
       }`,
   )
   .join("\n")}
@@ -210,7 +213,7 @@ an hour again. The ceiling and the warning can be changed in your account's sett
       subject: typeof name === "string" ? `Kunci "${name}" dijeda` : "Semua kunci API Loket Anda dijeda",
       text: `Halo,
 
-${typeof name === "string" ? `Kunci "${name}"` : "Akun Loket Anda"} memakai ${rupiah(spent)} dalam 10 menit. Batas yang Anda tetapkan ${rupiah(ceiling)}, dan panggilan
+${typeof name === "string" ? `Kunci "${name}"` : "Akun Loket Anda"} memakai ${rupiah.id(spent)} dalam 10 menit. Batas yang Anda tetapkan ${rupiah.id(ceiling)}, dan panggilan
 berikutnya akan melewatinya. Sejak saat itu panggilannya ditolak${typeof until === "string" ? `, sampai ${instant(until)}` : ", sampai Anda melanjutkannya"}.
 
 Jika bukan Anda, cabut atau rotasi kuncinya. Jika memang Anda, lanjutkan dengan satu klik di halaman kunci API dasbor Loket.
@@ -220,7 +223,7 @@ Jika bukan Anda, cabut atau rotasi kuncinya. Jika memang Anda, lanjutkan dengan 
       subject: typeof name === "string" ? `Key "${name}" is paused` : "All your Loket API keys are paused",
       text: `Hello,
 
-${typeof name === "string" ? `The key "${name}"` : "Your Loket account"} has spent ${rupiah(spent)} within 10 minutes. The ceiling that you set is ${rupiah(ceiling)}, and the next call
+${typeof name === "string" ? `The key "${name}"` : "Your Loket account"} has spent ${rupiah.en(spent)} within 10 minutes. The ceiling that you set is ${rupiah.en(ceiling)}, and the next call
 would have passed it. Its calls are refused from then on${typeof until === "string" ? `, until ${instant(until)}` : ", until you resume them"}.
 
 If this is not you, revoke or rotate the key. If it is, resume it with one click on the page of API keys in the Loket dashboard.

@@ -1,5 +1,5 @@
 /** The mails of coming prices and retired models, in the account's language and at its own clock. Amounts are exact. */
-import { MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
+import { micro, MICRO_PER_RUPIAH, rupiahText } from "../../actors/money/micro.ts"
 import type { Mail } from "./owner-mail.ts"
 import type { Language } from "../store/account-settings.ts"
 import type { AnnouncementStore } from "../store/announcements.ts"
@@ -59,25 +59,20 @@ interface Texts {
 
 /** Amounts and times as the dashboard writes them. */
 function written(language: Language, timeZone: string) {
-  const [locale, group, point] = language === "id" ? (["id-ID", ".", ","] as const) : (["en-GB", ",", "."] as const)
+  const locale = language === "id" ? "id-ID" : "en-GB"
   const time = new Intl.DateTimeFormat(locale, {
     ...({ day: "numeric", month: "long", year: "numeric", hour: "2-digit", minute: "2-digit" } as const),
     timeZoneName: "short",
     timeZone,
   })
-  const rupiah = (micro: bigint): string => {
-    const size = micro < 0n ? -micro : micro
-    const whole = (size / MICRO_PER_RUPIAH).toString().replace(/\B(?=(?:\d{3})+$)/g, group)
-    const rest = (size % MICRO_PER_RUPIAH).toString().padStart(6, "0").replace(/0+$/, "")
-    return `Rp ${whole}${rest === "" ? "" : point + rest}`
-  }
+  const rupiah = (amount: bigint) => rupiahText(micro(amount), language)
   return {
     time: (at: number | undefined) => time.format(at),
     count: (count: number | undefined) => (count ?? 0).toLocaleString(locale),
     name: ({ display_name: name, model }: Change) => (name === model ? name : `${name} (${model})`),
     target: ({ target, target_name: name }: Change) =>
       name === null || name === undefined || name === target ? target : `${name} (${target})`,
-    size: (micro: number) => rupiah(BigInt(Math.abs(micro))),
+    size: (amount: number) => rupiah(BigInt(Math.abs(amount))),
     /** Micro-rupiah for one token are rupiah for a million. */
     rates: ({ from = [], to = [] }: Change, names: readonly string[]) =>
       names.flatMap((name, place) => {

@@ -77,8 +77,8 @@ test("the mail is in the account's language, with both amounts", async () => {
   expect(indonesian?.text).toContain("Saldo akun Loket Anda tinggal Rp 12.345, di bawah batas Rp 20.000")
   await watcher(12_345, { language: "en" })
   await look()
-  expect(server.received[1]?.text).toContain("Subject: Your Loket balance is down to Rp 12.345\n")
-  expect(server.received[1]?.text).toContain("down to Rp 12.345, below the Rp 20.000 that you set")
+  expect(server.received[1]?.text).toContain("Subject: Your Loket balance is down to Rp 12,345\n")
+  expect(server.received[1]?.text).toContain("down to Rp 12,345, below the Rp 20,000 that you set")
 })
 
 test("several processes that look at once send one mail", async () => {

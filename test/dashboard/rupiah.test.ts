@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
 import { assert, bigInt, property } from "fast-check"
+import { micro, rupiahText } from "../../actors/money/micro.ts"
 import { formatRupiah } from "../../src/dashboard/i18n/figures.ts"
 
 const NBSP = "\u00A0"
@@ -51,4 +52,17 @@ test("exact text reads back as the same amount, whatever it is", () => {
       expect(BigInt(whole + fraction.padEnd(6, "0"))).toBe(micro)
     }),
   )
+})
+
+test("mails and documents write an amount as the dashboard does", () => {
+  assert(
+    property(bigInt({ min: -(10n ** 20n), max: 10n ** 20n }), (amount) => {
+      for (const language of ["id", "en"] as const) {
+        const shown = formatRupiah(amount, language, "exact").replaceAll(NBSP, " ").replace("\u2212", "-")
+        expect(rupiahText(micro(amount), language)).toBe(shown)
+      }
+    }),
+  )
+  expect(rupiahText(micro(-12_345_670_000n), "en")).toBe("-Rp 12,345.67")
+  expect(rupiahText(micro(12_345_000_000n), "id")).toBe("Rp 12.345")
 })

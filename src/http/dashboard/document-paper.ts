@@ -1,4 +1,5 @@
 /** The paper that is drawn of what a receipt or a statement says, in the account's language when it was issued. */
+import { micro, MICRO_PER_RUPIAH, rupiahText } from "../../../actors/money/micro.ts"
 import type { Paper } from "../../pdf/paper.ts"
 import type { Language } from "../../store/account-settings.ts"
 import type { IssuedDocument } from "../../store/documents.ts"
@@ -124,13 +125,13 @@ const partyLines = ({ name, address, npwp }: Party, label: string) => [
 /** The old form is written with points, the newer one is not. */
 const npwpText = (npwp: string): string => npwp.replace(/^(\d\d)(\d{3})(\d{3})(\d)(\d{3})(\d{3})$/, "$1.$2.$3.$4-$5.$6")
 
-/** Made once: a statement has thousands of amounts. */
+/** Made once: a statement has thousands of entries. */
 const numbers = { id: new Intl.NumberFormat("id"), en: new Intl.NumberFormat("en") } as const
 
 const methodName = (provider: string): string => (provider === "midtrans" ? "QRIS" : provider)
 
 const rupiah = (amount: number, language: Language): string =>
-  `${amount < 0 ? "-" : ""}Rp ${numbers[language].format(Math.abs(amount))}`
+  rupiahText(micro(BigInt(amount) * MICRO_PER_RUPIAH), language)
 
 const dated = (at: Date, language: Language, form: Intl.DateTimeFormatOptions): string =>
   new Intl.DateTimeFormat(language === "id" ? "id-ID" : "en-GB", { timeZone: "UTC", ...form }).format(at)

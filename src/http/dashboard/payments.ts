@@ -8,6 +8,7 @@ import { Elysia } from "elysia"
 import { nanoid } from "nanoid"
 import { Failure } from "../../failure/failure.ts"
 import { isTopUpId, type TopUps, total } from "../../payments/top-ups.ts"
+import { rupiahText } from "../../../actors/money/micro.ts"
 import { type PaymentProvider, signSimulated, simulatedProvider, wholeRupiah } from "../../payments/provider.ts"
 import type { TopUp, TopUpStore } from "../../store/top-ups.ts"
 import { documented, open, readBytes } from "../route.ts"
@@ -116,7 +117,7 @@ const backOf = (amountRp: number, play: "refund" | "chargeback"): number =>
   play === "refund" ? Math.ceil(amountRp / 2) : amountRp
 
 const page = (topUp: TopUp): Response => {
-  const amount = `Rp ${wholeRupiah(total(topUp.breakdown)).toLocaleString("id-ID")}`
+  const amount = rupiahText(total(topUp.breakdown), "id")
   const paid = topUp.status === "paid"
   const body = paid
     ? `<p>${amount} sudah dibayar / has been paid.</p>
