@@ -89,6 +89,71 @@ test.each([
   expect(await field.getAttribute("aria-invalid")).toBe("true")
 })
 
+test("search, filters and order are in the address: a reload, the way back and a link keep them", async () => {
+  await using visit = await world.visit()
+  const { page } = visit
+  await visit.open("/models")
+  const shown = async () => (await page.getByRole("rowheader").allInnerTexts()).map((name) => name.split("\n")[0])
+  const fields = async () => [
+    await page.getByLabel("Search models").inputValue(),
+    await page.getByLabel("Format").inputValue(),
+    await page.getByLabel("Sort by").inputValue(),
+    await page.getByRole("group", { name: "Capabilities" }).getByRole("checkbox", { checked: true }).count(),
+  ]
+  const before = await page.evaluate(() => history.length)
+  await page.getByLabel("Search models").pressSequentially("ka be")
+  await page.getByLabel("Format").selectOption("chat")
+  await page.getByLabel("Sort by").selectOption("input")
+  await page.getByLabel("Images").check()
+  await page.getByLabel("Tools").check()
+  const address = "?q=ka+be&format=chat&sort=input&can=vision%2Ctools"
+  await eventually(async () => expect(new URL(page.url()).search).toBe(address))
+  expect(await page.evaluate(() => history.length)).toBe(before)
+  const chosen = ["ka be", "chat", "input", 2]
+  expect([await fields(), await shown()]).toEqual([chosen, ["Kapal Besar"]])
+  await page.reload()
+  await visit.settled()
+  expect([await fields(), await shown()]).toEqual([chosen, ["Kapal Besar"]])
+  // A drawer that is opened and closed keeps them, and so does the way back from another page.
+  await page.getByRole("button", { name: /Kapal Besar/ }).click()
+  await page.getByRole("dialog", { name: "Kapal Besar" }).waitFor()
+  await page.keyboard.press("Escape")
+  await page.getByRole("dialog").waitFor({ state: "detached" })
+  expect(await fields()).toEqual(chosen)
+  await visit.open("/quick-start")
+  await page.goBack()
+  await visit.settled()
+  expect(await fields()).toEqual(chosen)
+  await page.getByLabel("Search models").fill("no such model")
+  await page.getByRole("button", { name: "Clear filters" }).click()
+  await eventually(async () => expect(new URL(page.url()).search).toBe(""))
+  await visit.open("/models?format=telex&sort=worst&can=flying,tools")
+  expect(await fields()).toEqual(["", "", "name", 1])
+})
+
+test("models are found by structured outputs and by the search, of the format that is chosen", async () => {
+  await world.gateway.model({
+    format: "responses",
+    model: "pencari",
+    display_name: "Pencari",
+    features: ["structured_outputs", "web_search"],
+  })
+  await using visit = await world.visit()
+  const { page } = visit
+  const shown = async () => (await page.getByRole("rowheader").allInnerTexts()).map((name) => name.split("\n")[0])
+  await visit.open("/models")
+  await page.getByLabel("Web search").check()
+  await eventually(async () => expect(await shown()).toEqual(["Pencari"]))
+  await page.getByLabel("Structured outputs").check()
+  await page.getByLabel("Format").selectOption("responses")
+  await eventually(async () => expect(await shown()).toEqual(["Pencari"]))
+  await page.getByLabel("Format").selectOption("chat")
+  await page.getByText("No model matches").waitFor()
+  await page.getByLabel("Web search").uncheck()
+  await page.getByLabel("Format").selectOption("")
+  await eventually(async () => expect(await shown()).toContain("Pencari"))
+})
+
 test("a model's details have an address, and the back button closes them", async () => {
   await using visit = await world.visit()
   const { page } = visit

@@ -5,15 +5,18 @@ import type { CatalogueModel } from "../../api/queries.ts"
 export const sortings = ["name", "input", "output", "context"] as const
 type ModelSorting = (typeof sortings)[number]
 
+export const capabilities = ["vision", "tools", "structured_outputs", "web_search"] as const
+export type Capability = (typeof capabilities)[number]
+
 export interface ModelFilter {
   readonly words: string
-  readonly vision: boolean
-  readonly tools: boolean
+  /** All of them are wanted. */
+  readonly can: readonly Capability[]
   readonly format: CallFormat | undefined
   readonly sorting: ModelSorting
 }
 
-export const noFilter: ModelFilter = { words: "", vision: false, tools: false, format: undefined, sorting: "name" }
+export const noFilter: ModelFilter = { words: "", can: [], format: undefined, sorting: "name" }
 
 export function chosen(models: readonly CatalogueModel[], filter: ModelFilter): readonly CatalogueModel[] {
   const words = filter.words.toLowerCase().split(/\s+/).filter(Boolean)
@@ -21,13 +24,20 @@ export function chosen(models: readonly CatalogueModel[], filter: ModelFilter): 
     .filter((model) => {
       const text = `${model.display_name} ${model.model} ${model.provider} ${model.tier}`.toLowerCase()
       if (!words.every((word) => text.includes(word))) return false
-      if (filter.vision && !model.supports_vision) return false
-      if (filter.tools && !model.supports_tools) return false
+      if (!filter.can.every((capability) => isAbleTo(model, capability, filter.format))) return false
       return filter.format === undefined || model.endpoints.includes(filter.format)
     })
     .sort(
       (a, b) => orders[filter.sorting](a, b) || a.display_name.localeCompare(b.display_name, "en", { numeric: true }),
     )
+}
+
+/** Some models have structured outputs, or the search, on some formats alone. */
+function isAbleTo(model: CatalogueModel, capability: Capability, format: CallFormat | undefined): boolean {
+  if (capability === "vision") return model.supports_vision
+  if (capability === "tools") return model.supports_tools
+  const served = model.features[capability] ?? []
+  return format === undefined ? served.length > 0 : served.includes(format)
 }
 
 type Order = (a: CatalogueModel, b: CatalogueModel) => number

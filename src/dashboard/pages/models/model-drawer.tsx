@@ -56,11 +56,13 @@ export function ModelDrawer({ model, onClose }: ModelDrawerProps) {
             name: text.can,
             value: (
               <span className="model-tags">
-                {model.supports_vision && <Tag>{text.vision}</Tag>}
-                {model.supports_tools && <Tag>{text.tools}</Tag>}
+                {model.supports_vision && <Tag>{text.capabilities.vision}</Tag>}
+                {model.supports_tools && <Tag>{text.capabilities.tools}</Tag>}
                 {FEATURES.map((feature) => {
                   const on = model.features[feature]
-                  return on && <Tag key={feature}>{text.features[feature](on.map(formatName).join(", "))}</Tag>
+                  if (on === undefined) return undefined
+                  if (feature === "reasoning") return <Tag key={feature}>{text.reasoning}</Tag>
+                  return <Tag key={feature}>{`${text.capabilities[feature]}: ${on.map(formatName).join(", ")}`}</Tag>
                 })}
               </span>
             ),
@@ -173,13 +175,13 @@ export const useModelsText = texts({
     search: "Cari model",
     searchHint: "Nama atau ID",
     can: "Kemampuan",
-    vision: "Gambar",
-    tools: "Tools",
-    features: {
-      structured_outputs: (formats: string) => `Keluaran terstruktur: ${formats}`,
-      web_search: (formats: string) => `Pencarian web: ${formats}`,
-      reasoning: () => "Berpikir dulu",
+    capabilities: {
+      vision: "Gambar",
+      tools: "Tools",
+      structured_outputs: "Keluaran terstruktur",
+      web_search: "Pencarian web",
     },
+    reasoning: "Berpikir dulu",
     format: "Format",
     anyFormat: "Semua format",
     sort: "Urutkan",
@@ -235,13 +237,13 @@ export const useModelsText = texts({
     search: "Search models",
     searchHint: "Name or ID",
     can: "Capabilities",
-    vision: "Images",
-    tools: "Tools",
-    features: {
-      structured_outputs: (formats: string) => `Structured outputs: ${formats}`,
-      web_search: (formats: string) => `Web search: ${formats}`,
-      reasoning: () => "Reasoning",
+    capabilities: {
+      vision: "Images",
+      tools: "Tools",
+      structured_outputs: "Structured outputs",
+      web_search: "Web search",
     },
+    reasoning: "Reasoning",
     format: "Format",
     anyFormat: "All formats",
     sort: "Sort by",

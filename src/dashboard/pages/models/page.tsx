@@ -1,7 +1,8 @@
 /** The catalogue: the models, what they can do, and what they cost. It is public. */
 import { useQuery } from "@tanstack/react-query"
 import { Search, SearchX } from "lucide-react"
-import { useMemo, useState } from "react"
+import { useMemo } from "react"
+import { useSearchParams } from "wouter"
 import { type CatalogueModel, modelsQuery } from "../../api/queries.ts"
 import { Button } from "../../components/button.tsx"
 import { type Column, DataTable } from "../../components/data-table.tsx"
@@ -11,14 +12,14 @@ import { SelectField, TextField } from "../../components/form.tsx"
 import { Card, Page } from "../../components/layout.tsx"
 import { Money, Tag, callFormat, callFormats, formatName } from "../../components/values.tsx"
 import { useFormat } from "../../i18n/language.tsx"
-import { noFilter, chosen, perMillion, type RateName, sortings, type ModelFilter } from "./choose.ts"
+import { capabilities, noFilter, chosen, perMillion, type RateName, sortings, type ModelFilter } from "./choose.ts"
 import { ModelDrawer, useModelsText } from "./model-drawer.tsx"
 
 export default function ModelsPage() {
   const text = useModelsText()
   const format = useFormat()
   const models = useQuery(modelsQuery)
-  const [filter, setFilter] = useState(noFilter)
+  const [filter, setFilter] = useFilter()
   const { id, open, close } = useOpened("model")
   const opened = models.data?.find(({ model }) => model === id)
   const shown = useMemo(() => models.data && chosen(models.data, filter), [models.data, filter])
@@ -55,6 +56,34 @@ export default function ModelsPage() {
   )
 }
 
+/** In the page's address, so that a link, a reload and the way back show the same. What makes no sense there is ignored. */
+function useFilter(): readonly [ModelFilter, (filter: ModelFilter) => void] {
+  const [query, setQuery] = useSearchParams()
+  const filter = useMemo((): ModelFilter => {
+    const can = query.get("can")?.split(",") ?? []
+    return {
+      words: query.get("q") ?? "",
+      can: capabilities.filter((capability) => can.includes(capability)),
+      format: callFormat(query.get("format") ?? ""),
+      sorting: sortings.find((sorting) => sorting === query.get("sort")) ?? noFilter.sorting,
+    }
+  }, [query])
+  const set = ({ words, can, format, sorting }: ModelFilter) =>
+    setQuery(
+      (now) => {
+        const written = new URLSearchParams(now)
+        const values = { q: words, format, can: can.join(","), sort: sorting === noFilter.sorting ? "" : sorting }
+        for (const [name, value] of Object.entries(values)) {
+          if (value) written.set(name, value)
+          else written.delete(name)
+        }
+        return written
+      },
+      { replace: true },
+    )
+  return [filter, set]
+}
+
 function useColumns(): readonly Column<CatalogueModel>[] {
   const text = useModelsText()
   const format = useFormat()
@@ -85,8 +114,8 @@ function useColumns(): readonly Column<CatalogueModel>[] {
       head: text.columns.can,
       cell: (model) => (
         <span className="model-tags">
-          {model.supports_vision && <Tag>{text.vision}</Tag>}
-          {model.supports_tools && <Tag>{text.tools}</Tag>}
+          {model.supports_vision && <Tag>{text.capabilities.vision}</Tag>}
+          {model.supports_tools && <Tag>{text.capabilities.tools}</Tag>}
         </span>
       ),
     },
@@ -154,27 +183,24 @@ function Filters({ models, filter, onChange }: FiltersProps) {
         value={filter.sorting}
         options={sortings.map((sorting) => ({ value: sorting, label: text.sorts[sorting] }))}
         onChange={({ target }) =>
-          onChange({ ...filter, sorting: sortings.find((sorting) => sorting === target.value) ?? "name" })
+          onChange({ ...filter, sorting: sortings.find((sorting) => sorting === target.value) ?? noFilter.sorting })
         }
       />
       <fieldset className="models-can">
         <legend>{text.can}</legend>
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={filter.vision}
-            onChange={({ target }) => onChange({ ...filter, vision: target.checked })}
-          />
-          {text.vision}
-        </label>
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={filter.tools}
-            onChange={({ target }) => onChange({ ...filter, tools: target.checked })}
-          />
-          {text.tools}
-        </label>
+        {capabilities.map((capability) => (
+          <label key={capability} className="check">
+            <input
+              type="checkbox"
+              checked={filter.can.includes(capability)}
+              onChange={({ target }) => {
+                const others = filter.can.filter((one) => one !== capability)
+                onChange({ ...filter, can: target.checked ? [...others, capability] : others })
+              }}
+            />
+            {text.capabilities[capability]}
+          </label>
+        ))}
       </fieldset>
     </search>
   )
