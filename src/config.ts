@@ -1,5 +1,5 @@
 /**
- * The configuration: the only reader of the environment. Times in milliseconds, sizes in bytes. A wrong value is told
+ * The configuration: whatever an operator sets by the environment is read here. Times in milliseconds, sizes in bytes. A wrong value is told
  * with the variable's name, what was found and what is allowed, and nothing starts (decisions §9).
  */
 import { availableParallelism } from "node:os"

@@ -80,6 +80,26 @@ test("every file that a document names is there", async () => {
   expect(missing).toEqual([])
 })
 
+test("every file that a document names without its folder is there: of a README in its own folder", async () => {
+  const sources = [...new Glob("{src,actors,test,bench,seeds}/**/*.{ts,tsx,sql,css,json}").scanSync(root)].filter(
+    isOurs,
+  )
+  const documents = ["*.md", "docs/*.md", "docs/{operating,performance}/*.md", "{actors,src,seeds}/**/README.md"]
+  const missing: string[] = []
+  let named = 0
+  for (const path of documents.flatMap((pattern) => [...new Glob(pattern).scanSync(root)])) {
+    const folder = basename(path) === "README.md" && dirname(path) !== "." ? `${dirname(path)}/` : ""
+    const near = sources.filter((source) => source.startsWith(folder))
+    for (const [, name = ""] of (await read(path)).matchAll(/`([\w./-]+\.(?:tsx?|sql|css))`/g)) {
+      named++
+      if (!existsSync(join(root, name)) && !near.some((source) => source.endsWith(`/${name}`)))
+        missing.push(`${path}: ${name}`)
+    }
+  }
+  expect(missing).toEqual([])
+  expect(named).toBeGreaterThan(100)
+})
+
 /** The bench and the agents' tests install packages of their own below their folders. */
 const isOurs = (path: string) => !path.includes("node_modules/")
 
