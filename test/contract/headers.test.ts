@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { newRequestId } from "../../src/http/edge.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
 import { bugs } from "./expect-failure.ts"
+import { raw } from "./raw.ts"
 import { covers } from "./rows.ts"
 
 let gateway: TestGateway
@@ -52,6 +53,23 @@ describe(covers("1.request-id", "header.request-id"), () => {
       expect([path, response.status]).toEqual([path, 200])
       expect(response.headers.get("x-request-id")).toMatch(/^req_/)
     }
+  })
+  test("what is no HTTP is refused without a request id, and the connection closed", async () => {
+    // By Bun's own parser, before any code of the gateway: docs/reliability.md says so.
+    const host = `Host: ${new URL(gateway.url).host}`
+    for (const [status, ...lines] of [
+      [400, "no line of a request"],
+      [400, "GET /healthz HTTP/1.1", host, "no header"],
+      [400, "POST /v1/messages HTTP/1.1", host, "Content-Length: 3", "Transfer-Encoding: chunked"],
+      [431, "GET /healthz HTTP/1.1", host, `x: ${"a".repeat(17_000)}`],
+      [505, "GET /healthz HTTP/9.9", host],
+    ] as const) {
+      const answer = await raw(gateway.url, `${lines.join("\r\n")}\r\n\r\n`)
+      expect(answer).toMatch(new RegExp(`^HTTP/1\\.1 ${status} [A-Za-z ]+\r\nConnection: close\r\n\r\n$`))
+    }
+    expect(await raw(gateway.url, `BREW /healthz HTTP/1.1\r\n${host}\r\n\r\n`)).toBe("")
+    // What is HTTP has one, however odd it is.
+    expect(await raw(gateway.url, `TRACE /healthz HTTP/1.1\r\n${host}\r\n\r\n`)).toMatch(/\r\nX-Request-Id: req_/)
   })
 })
 

@@ -28,6 +28,17 @@ Every error has the same JSON body, on every endpoint:
 - \`retryable\`: whether the same request may succeed later.
 - \`hint\`: what to do about it, where there is something.
 
+What has the code in an SDK:
+
+| SDK | An error with a status | A failure inside a stream |
+| --- | --- | --- |
+| OpenAI and Anthropic, TypeScript | \`error.headers.get("x-error-code")\`; \`error.code\` and \`error.type\` are empty, because \`error\` in the body is a sentence | \`error.code\` (OpenAI; \`response.failed\` is an event, and has \`response.error.code\`), \`error.type\` (Anthropic): [below](#inside-a-stream) |
+| OpenAI and Anthropic, Python | \`error.response.headers["x-error-code"]\` | as above |
+| AI SDK | \`error.responseHeaders["x-error-code"]\` of an \`APICallError\` | a part of the type \`error\`, or \`onError\` |
+
+A request that is no HTTP (a broken line or header, a head that is too large, two lengths) is refused before any of this, with a bare 400, 431 or 505: it
+has no body, no code and no request id.
+
 The headers repeat the code (\`X-Error-Code\`), and say \`x-should-retry: false\` where a retry is pointless, which the
 vendors' SDKs obey. \`Retry-After\` is sent wherever the wait is known, in whole seconds; it is the least that makes sense.
 Without it, wait exponentially longer with jitter, four or five times at most.

@@ -21,7 +21,7 @@ claude`,
     notes: {
       id: [
         "Tanpa `/v1` di alamatnya: dengan `/v1`, Claude Code mengira modelnya tidak ada. Nama `sonnet`, `opus`, dan `haiku` berlaku tanpa variabel model.",
-        "Semua model yang dilayani pada messages dapat dipakai. Untuk model yang tidak dikenalnya, Claude Code mengira konteksnya sejuta token: isi `CLAUDE_CODE_MAX_CONTEXT_TOKENS` dengan ukuran sebenarnya, supaya percakapan diringkas pada waktunya.",
+        "Semua model yang dilayani pada messages dapat dipakai. Untuk model yang tidak dikenalnya, Claude Code mengira konteksnya sejuta token: isi `CLAUDE_CODE_MAX_CONTEXT_TOKENS` dengan ukuran sebenarnya, supaya percakapan diringkas pada waktunya. Pada nama yang dikenalnya variabel itu tidak berlaku, padahal konteksnya di sini bisa lain (`claude-haiku-5-5` dikiranya sejuta token; `GET <BASE>/models` menyebut yang sebenarnya): isi `CLAUDE_CODE_AUTO_COMPACT_WINDOW`, misalnya dengan `100000`.",
         "Ketika prompt melampaui konteks model, Loket menjawab `prompt is too long: N tokens > M maximum`, lalu Claude Code meringkas percakapan dan melanjutkan. Jika rantai model memiliki yang lebih besar dan tidak lebih mahal, model itu yang menjawab. Claude Code tetap menampilkan model yang dimintanya.",
         "Delapan penanda betanya diteruskan, kecuali yang menambah biaya di luar tarif: konteks sejuta token (`context-1m-…`), mode cepat, dan cache satu jam.",
         "WebSearch berfungsi pada model yang memuat `web_search` untuk messages di `GET <BASE>/models`.",
@@ -30,7 +30,7 @@ claude`,
       ],
       en: [
         "`/v1` at the end of the address is once too much: Claude Code then says that the model may not exist. The names `sonnet`, `opus` and `haiku` work without a variable for a model.",
-        "Any model that is served on messages will do. Of one that it does not know, Claude Code assumes a window of a million tokens: tell it the true one in `CLAUDE_CODE_MAX_CONTEXT_TOKENS`, and it compacts in time.",
+        "Any model that is served on messages will do. Of one that it does not know, Claude Code assumes a window of a million tokens: tell it the true one in `CLAUDE_CODE_MAX_CONTEXT_TOKENS`, and it compacts in time. That variable does nothing for a name that it knows, and such a model may have another window here (`claude-haiku-5-5`, which it takes for a million; `GET <BASE>/models` has the true one): set `CLAUDE_CODE_AUTO_COMPACT_WINDOW`, to `100000` for instance.",
         "It compacts in any case: when a prompt is over the window the gateway says `prompt is too long: N tokens > M maximum`, from which it shortens the conversation and goes on. Where a model with more room that costs no more is in the chain, that one answers instead; a dearer one does so only for a key that allows any. Claude Code shows and reckons with the model that it asked for, so give its key no more than the default.",
         "Its eight beta flags travel. A longer window (`context-1m-…`), the fast mode and the cache of an hour cost more than the rates cover: those flags are left out, and a cache is kept for five minutes.",
         "Its WebSearch works on models that list `web_search` for messages in `GET <BASE>/models`.",
