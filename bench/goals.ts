@@ -2,12 +2,13 @@
 import { median } from "./load.ts"
 import type { Sample } from "./measure.ts"
 import type { Cell } from "./report.ts"
-import type { CallName } from "./rows.ts"
-import type { TargetName } from "./targets.ts"
+import { type CallName, EMBEDDED_CLIENTS } from "./rows.ts"
+import type { Kind, TargetName } from "./targets.ts"
 
 type Figure = (sample: Sample) => number
 const cpu: Figure = (sample) => sample.cpu
 const databaseCpu: Figure = (sample) => sample.databaseCpu ?? Number.NaN
+const callsPerSecond: Figure = (sample) => sample.callsPerSecond
 const totalP50: Figure = (sample) => sample.totalP50
 
 interface Goal {
@@ -17,8 +18,16 @@ interface Goal {
   readonly figure: (of: Median) => number
 }
 
-/** Of a row in the same format; NaN when it was not measured. */
-type Median = (target: TargetName, call: CallName, figure: Figure, clients?: number) => number
+/** Of a row, by itself of 64 clients in the same format; NaN when it was not measured. */
+type Median = (target: TargetName, call: CallName, figure: Figure, clients?: number, kind?: Kind) => number
+
+/** A call of one core is what CPU a call takes of it, so the ratio of both is that of their calls/s per core. */
+const besidePortkey = (name: string, call: CallName, clients = 64, kind: Kind = "same"): Goal => ({
+  name: `Portkey, ${name}: CPU a call, × Loket's`,
+  goal: "≥ 10",
+  digits: 1,
+  figure: (of) => of("portkey", call, cpu, clients, kind) / of("postgres", call, cpu, clients, kind),
+})
 
 const goals: readonly Goal[] = [
   {
@@ -88,19 +97,25 @@ const goals: readonly Goal[] = [
     figure: (of) => of("postgres", "plain", totalP50, 1) - of("backend", "plain", totalP50, 1),
   },
   {
-    name: "Portkey, plain, c = 64: CPU a call, × Loket's",
-    goal: "≥ 10",
-    digits: 1,
-    figure: (of) => of("portkey", "plain", cpu) / of("postgres", "plain", cpu),
+    name: `embedded, plain, c = ${EMBEDDED_CLIENTS}: calls/s`,
+    goal: "≥ 2,500",
+    digits: 0,
+    figure: (of) => of("embedded", "plain", callsPerSecond, EMBEDDED_CLIENTS),
   },
+  besidePortkey("plain, c = 64", "plain"),
+  besidePortkey("plain, c = 512", "plain", 512),
+  besidePortkey("plain, translated, c = 64", "plain", 64, "translated"),
+  besidePortkey("as SDKs send it, plain, c = 64", "plain-sdk"),
+  besidePortkey("stream of 20, c = 64", "stream-20"),
+  besidePortkey("stream of 20, translated, c = 64", "stream-20", 64, "translated"),
 ]
 
 /** Lines of name, figure and goal; those that were not measured are left out. */
 export function goalLines(cells: readonly Cell[]): string[][] {
-  const of: Median = (target, call, figure, clients = 64) => {
+  const of: Median = (target, call, figure, clients = 64, kind = "same") => {
     const cell = cells.find(
-      (each) =>
-        each.target === target && each.row.call === call && each.row.kind === "same" && each.row.clients === clients,
+      ({ target: measured, row }) =>
+        measured === target && row.call === call && row.kind === kind && row.clients === clients,
     )
     return cell === undefined || cell.samples.some(({ failed }) => failed > 0)
       ? Number.NaN

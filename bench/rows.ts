@@ -1,17 +1,25 @@
 /** What is measured of each target: a kind of call and how many clients make it at once. */
 import type { AnswerOptions } from "./backend.ts"
-import type { Kind } from "./targets.ts"
+import type { Kind, TargetName } from "./targets.ts"
 
 export const OUTPUT = 20
 const LONG_OUTPUT = 200
 export const PACE_MS = 200
 const PACED_EVENTS = 50
 const PACED_STREAMS = 2_000
+/** Of the row that has the embedded database's goal. */
+export const EMBEDDED_CLIENTS = 32
+/** Over it an answer in one piece is asked for as a stream and put together (decisions §13.12). */
+const GATHERED_TOKENS = 9_000
 
 interface Call {
   readonly answer: string
   readonly promptBytes: number
   readonly headers?: Readonly<Record<string, string>>
+  /** The client's limit of the answer, in tokens. */
+  readonly maxTokens?: number
+  /** The client has the answer in one piece, whatever the backend sends; only by these targets. */
+  readonly whole?: readonly TargetName[]
 }
 
 /** With every call of the OpenAI and the Anthropic SDK: it may be sent again. */
@@ -31,6 +39,12 @@ export const calls = {
   "32k": { answer: "plain", promptBytes: 32 * 1_024 },
   "256k": { answer: "plain", promptBytes: 256 * 1_024 },
   "plain-sdk": { answer: "plain", promptBytes: 1_024, headers: SDK },
+  gathered: {
+    answer: "stream-20",
+    promptBytes: 1_024,
+    maxTokens: GATHERED_TOKENS,
+    whole: ["postgres", "million", "embedded"],
+  },
   "stream-20": { answer: "stream-20", promptBytes: 1_024 },
   "stream-20-sdk": { answer: "stream-20", promptBytes: 1_024, headers: SDK },
   "stream-200": { answer: "stream-200", promptBytes: 1_024 },
@@ -44,20 +58,30 @@ export interface Row {
   readonly call: CallName
   readonly kind: Kind
   readonly clients: number
+  /** Undefined: all that can serve it. */
+  readonly targets?: readonly TargetName[]
 }
 
 /** Content events between the short and the long stream: what an event costs is the difference. */
 export const EVENTS_BETWEEN = LONG_OUTPUT - OUTPUT
 
-const isStream = (call: CallName): boolean => answers[calls[call].answer]?.stream === true
+const termsOf = (call: CallName): Call => calls[call]
 
-export const headersOf = (call: CallName): Readonly<Record<string, string>> => (calls[call] as Call).headers ?? {}
+const isStream = (call: CallName): boolean =>
+  termsOf(call).whole === undefined && answers[termsOf(call).answer]?.stream === true
+
+export const headersOf = (call: CallName): Readonly<Record<string, string>> => termsOf(call).headers ?? {}
 
 export const endingOf = (call: CallName): string => (isStream(call) ? "[DONE]" : "}")
 
 export function bodyOf(call: CallName, model: string): string {
   const make = (content: string) =>
-    JSON.stringify({ model, stream: isStream(call), messages: [{ role: "user", content }] })
+    JSON.stringify({
+      model,
+      stream: isStream(call),
+      max_tokens: termsOf(call).maxTokens,
+      messages: [{ role: "user", content }],
+    })
   const words = "The old harbour had been quiet for years before the ferry came back, and nobody minded. "
   const length = calls[call].promptBytes - make("").length
   return make(words.repeat(Math.ceil(length / words.length)).slice(0, length))
@@ -78,9 +102,13 @@ export function rowsOf({ only, clients, full }: RowFilter): Row[] {
       for (const count of call === "paced" ? [PACED_STREAMS] : (clients ?? [64, 1, 512])) {
         const central = kind === "same" && (call === "plain" || call === "stream-20")
         const usual = call === "paced" ? kind === "same" : count === 64 || central
-        if (full || usual || (clients !== undefined && call !== "paced")) rows.push({ call, kind, clients: count })
+        const { whole } = termsOf(call)
+        if (full || usual || (clients !== undefined && call !== "paced"))
+          rows.push({ call, kind, clients: count, ...(whole !== undefined && { targets: whole }) })
       }
     }
   }
+  if (clients === undefined && (only === undefined || only.includes("plain")))
+    rows.push({ call: "plain", kind: "same", clients: EMBEDDED_CLIENTS, targets: ["embedded"] })
   return rows
 }
