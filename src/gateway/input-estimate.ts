@@ -19,7 +19,7 @@ export interface InputEstimate {
   readonly most: number
   /** The least that has to be held: the likely number, or Infinity with a document that only the backend sees. */
   readonly least: number
-  /** The parts of `likely` before any factor. */
+  /** The parts of `likely` before any factor; images are among the documents. */
   readonly texts: number
   readonly documents: number
 }
@@ -50,17 +50,16 @@ const MAX_PDFS_READ = 20
 export const windowOf = ({ contextWindow }: Model, { prompts = 1 }: Pick<ModelRequest, "prompts">): number | null =>
   contextWindow === null ? null : contextWindow * prompts
 
-/** At once where no document is sent. */
+/** At once where neither images nor documents are sent. */
 export function estimateInput(terms: InputEstimateTerms, ports: Ports): MaybePromise<InputEstimate> {
   const { request, model, accountId } = terms
-  const sent = request.media?.documents ?? NO_DOCUMENTS
-  if (sent.length > 0) return estimateDocuments(terms, ports, sent)
-  return combineEstimates(terms, ports, ports.factors.known(accountId, model.id), sent, sent)
+  if (request.media !== undefined) return estimateMedia(terms, ports, request.media.documents)
+  return combineEstimates(terms, ports, ports.factors.known(accountId, model.id), NO_DOCUMENTS, NO_DOCUMENTS)
 }
 
 const NO_DOCUMENTS: readonly SentDocument[] = []
 
-async function estimateDocuments(
+async function estimateMedia(
   terms: InputEstimateTerms,
   ports: Ports,
   sent: readonly SentDocument[],
@@ -85,15 +84,17 @@ function combineEstimates(
   read: readonly SentDocument[],
 ): InputEstimate {
   const { media, inputTokens } = request
-  const texts = inputTokens - Math.ceil(sum(sent, likelyOf))
-  const documents = sum(read, likelyOf)
+  const likelyImages = media?.images.likely ?? 0
+  const texts = inputTokens - Math.ceil(sum(sent, likelyOf) + likelyImages)
+  const images = media !== undefined && !knowsDetail(model) ? media.images.whole : likelyImages
+  const documents = sum(read, likelyOf) + images
   const corrected = texts * ports.calibration.factor(model.id) * factors.texts
   const estimate = Math.ceil(corrected + documents * factors.documents)
   // Neither a factor nor a guess says that an input is too large; what was counted does.
-  const counted = texts + sum(read, (one) => (one.known ? one.likely : 0))
+  const counted = texts + images + sum(read, (one) => (one.known ? one.likely : 0))
   const contextWindow = windowOf(model, request)
   const likely = contextWindow !== null && counted <= contextWindow ? Math.min(estimate, contextWindow) : estimate
-  const most = Math.ceil(corrected + (media?.spareTokens ?? 0) + sum(read, (one) => one.most))
+  const most = Math.ceil(corrected + (media?.images.most ?? 0) + sum(read, (one) => one.most))
   const least = sent.some(({ remote }) => remote === true) ? Infinity : likely
   return { likely, most: Math.max(likely, most), least, texts, documents }
 }
@@ -109,6 +110,10 @@ async function readDocument(sent: SentDocument, pdfs: PdfReader, accountId: stri
   const asShown = pages * IMAGE_OF_PAGE_TOKENS + textBytes / TEXT_BYTES_PER_TOKEN
   return { likely: Math.max(pages * PAGE_TOKENS, asShown), most: pages * MAX_OF_PAGE_TOKENS + textBytes, known: true }
 }
+
+/** Whether all backends of the model can be told to read an image at a lower size. The other formats have no words for it. */
+const knowsDetail = ({ upstreams }: Model): boolean =>
+  upstreams.every(({ format }) => format === "chat" || format === "responses")
 
 const likelyOf = ({ likely }: SentDocument): number => likely
 

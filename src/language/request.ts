@@ -33,6 +33,43 @@ export function holdsImage(part: JsonObject): boolean {
   return isImage(part) || (typeof called === "string" && IMAGE_FILE.test(called))
 }
 
+/** Which field of a part holds its image or its file; one that is not named is its own place. */
+const PLACES: Readonly<Record<string, string>> = {
+  image: "source",
+  document: "source",
+  image_url: "image_url",
+  input_image: "image_url",
+  computer_screenshot: "image_url",
+  file: "file",
+}
+
+interface Media {
+  /** Addresses and data of an image or a file: where the part's type keeps them, and where another type would. */
+  readonly own: readonly string[]
+  readonly others: readonly string[]
+  /** As the client says. */
+  readonly mediaType: Json | undefined
+  readonly detail: Json | undefined
+}
+
+/** Whatever a backend may find in a part: it reads what it knows of, and no check has said what else stands beside that. */
+export function mediaOf(part: JsonObject): Media {
+  const { type, source: from, image_url: image, file } = part
+  const place = typeof type === "string" ? PLACES[type] : undefined
+  const own: string[] = []
+  const others: string[] = []
+  const add = (name: string | undefined, ...values: readonly (Json | undefined)[]) => {
+    for (const value of values) if (typeof value === "string") (place === name ? own : others).push(value)
+  }
+  const source = isObject(from) && from["type"] !== "text" && from["type"] !== "content" ? from : {}
+  add("source", source["url"], source["data"])
+  const { url, detail } = isObject(image) ? image : { url: image }
+  add("image_url", url)
+  if (isObject(file)) add("file", file["file_data"])
+  add(undefined, part["file_url"], part["file_data"])
+  return { own, others, mediaType: source["media_type"], detail: type === "image_url" ? detail : part["detail"] }
+}
+
 export interface ModelRequest {
   readonly endpoint: Endpoint
   /** What of the client's body travels (decisions §13.3). */
@@ -78,9 +115,18 @@ export interface DroppedFields {
 
 /** Images and documents, of which not all is known before a backend counts them. Tokens. */
 export interface SentMedia {
-  /** What the images may be over what `inputTokens` has of them. */
-  readonly spareTokens: number
+  readonly images: SentImages
   readonly documents: readonly SentDocument[]
+}
+
+/** All images together. */
+export interface SentImages {
+  /** What `inputTokens` has of them: as large as they are, or as small as the client asks for. */
+  readonly likely: number
+  /** Where the backend does not know of `detail`. */
+  readonly whole: number
+  /** All of them as large as any. */
+  readonly most: number
 }
 
 export interface SentDocument {

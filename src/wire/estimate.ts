@@ -6,9 +6,9 @@
  * Vendors' tokenizers differ by a factor that is the same for all texts, so the caller may give its model's.
  */
 import { randomBytes } from "node:crypto"
-import { type Json, type JsonObject, isObject } from "../language/json.ts"
-import { isImage, type SentDocument, type SentMedia } from "../language/request.ts"
-import { RememberedTexts, textTokens } from "./tokens.ts"
+import { type Json, type JsonObject, isObject, present } from "../language/json.ts"
+import { isImage, mediaOf, type SentDocument, type SentImages, type SentMedia } from "../language/request.ts"
+import { jsonTokens, opaqueTokens, RememberedTexts, textTokens } from "./tokens.ts"
 
 interface Prompt {
   /** Messages or input items, or one text. */
@@ -29,43 +29,19 @@ const MESSAGE_FRAME = 4
 const TOOL_FRAME = 8
 /** What a vendor's own system prompt for tool use takes, once, whatever the tools. */
 const TOOL_USE_FRAME = 350
-/** Quotes, colon and comma of a JSON member; commas of an array melt into their neighbours. */
-const MEMBER_FRAME = 1.5
-/** Encrypted thinking: base64 of the cipher of about four characters per token. */
-const OPAQUE_CHARS_PER_TOKEN = 5
 
+const words = (text: string): ReadonlySet<string> => new Set(text.split(" "))
 /** Steers the call, or names things; the model does not read it, as long as it is no longer than such texts are. */
-const UNREAD = new Set([
-  "type",
-  "role",
-  "id",
-  "call_id",
-  "tool_call_id",
-  "tool_use_id",
-  "status",
-  "cache_control",
-  "media_type",
-  "filename",
-  "detail",
-  "phase",
-])
+const UNREAD = words(
+  "type role id call_id tool_call_id tool_use_id status cache_control media_type filename detail phase",
+)
 /** In UTF-16 units. Vendors' own ids have at most 64. */
 const LONGEST_UNREAD = 256
-const OPAQUE = new Set(["signature", "encrypted_content"])
+const OPAQUE = words("signature encrypted_content")
 /** Hold JSON that the model reads as JSON, keys and all. */
-const READ_AS_JSON = new Set([
-  "input",
-  "input_schema",
-  "input_examples",
-  "parameters",
-  "schema",
-  "output_schema",
-  "action",
-  "actions",
-  "operation",
-  "results",
-  "arguments",
-])
+const READ_AS_JSON = words(
+  "input input_schema input_examples parameters schema output_schema action actions operation results arguments",
+)
 const FILES: readonly unknown[] = ["document", "file", "input_file"]
 
 export interface InputEstimate {
@@ -76,10 +52,11 @@ export interface InputEstimate {
 
 const remembered = new RememberedTexts(randomBytes(8).readBigUInt64LE())
 
+const NO_IMAGES: SentImages = { likely: 0, whole: 0, most: 0 }
+
 /** One walk through a prompt, which gathers what is sent beside the texts. */
 class Walk {
-  spareTokens = 0
-  images = 0
+  images: SentImages = NO_IMAGES
   readonly documents: SentDocument[] = []
   readonly #seed: bigint | undefined
 
@@ -87,8 +64,19 @@ class Walk {
     this.#seed = accountId === undefined ? undefined : remembered.seedOf(accountId)
   }
 
-  text(text: string): number {
-    return this.#seed === undefined ? textTokens(text) : remembered.tokens(text, this.#seed)
+  readonly text = (text: string): number =>
+    this.#seed === undefined ? textTokens(text) : remembered.tokens(text, this.#seed)
+
+  /** An image with several sources is the largest of them. */
+  addImage(sources: readonly (string | undefined)[], detail: Json | undefined): void {
+    const whole = Math.max(...sources.map((source) => imageTokens(source)))
+    const likely = detail === "low" ? Math.min(whole, LOW_DETAIL_TOKENS) : whole
+    const { images } = this
+    this.images = {
+      likely: images.likely + likely,
+      whole: images.whole + whole,
+      most: images.most + LARGEST_IMAGE_TOKENS,
+    }
   }
 }
 
@@ -103,11 +91,12 @@ export function estimateInput(prompt: Prompt, familyFactor = 1): InputEstimate {
     if (!Array.isArray(tools) || tools.length === 0) continue
     tokens += TOOL_USE_FRAME + tools.length * TOOL_FRAME + contentTokens(tools, walk)
   }
-  for (const schema of prompt.schemas) if (isObject(schema)) tokens += jsonTokens(schema, walk)
-  const { spareTokens, images, documents } = walk
-  const ofDocuments = documents.reduce((sum, { likely }) => sum + likely, 0)
-  const inputTokens = Math.max(1, Math.ceil(tokens * familyFactor)) + Math.ceil(ofDocuments)
-  return images + documents.length === 0 ? { inputTokens } : { inputTokens, media: { spareTokens, documents } }
+  for (const schema of prompt.schemas) if (isObject(schema)) tokens += jsonTokens(schema, walk.text)
+  const { images, documents } = walk
+  const sent = documents.reduce((sum, { likely }) => sum + likely, images.likely)
+  const inputTokens = Math.max(1, Math.ceil(tokens * familyFactor)) + Math.ceil(sent)
+  if (images === NO_IMAGES && documents.length === 0) return { inputTokens }
+  return { inputTokens, media: { images, documents } }
 }
 
 function contentTokens(value: Json | undefined, walk: Walk): number {
@@ -120,20 +109,13 @@ function contentTokens(value: Json | undefined, walk: Walk): number {
 
 function partTokens(part: JsonObject, walk: Walk): number {
   const { type } = part
-  if (isImage(part)) {
-    const source = mediaSource(part)
-    const likely = imageTokens(source, imageDetail(part))
-    walk.images++
-    // Not every backend does as `detail` says.
-    walk.spareTokens += imageTokens(source) - likely
-    return likely + tokensBeside(part, source, walk)
-  }
-  if (FILES.includes(type)) {
-    const source = mediaSource(part)
-    if (source !== undefined) {
-      walk.documents.push(sentDocument(source, mediaType(part)))
-      return tokensBeside(part, source, walk)
-    }
+  // A backend may look for an image in a part of any type.
+  if (isImage(part) || FILES.includes(type) || present(part["image_url"])) {
+    const { own, others, mediaType, detail } = mediaOf(part)
+    const sources = [...own, ...others]
+    if (!FILES.includes(type)) walk.addImage(own.length === 0 ? [undefined] : sources, detail)
+    else for (const source of sources) walk.documents.push(sentDocument(source, mediaType))
+    if (sources.length > 0 || !FILES.includes(type)) return tokensBeside(part, sources, walk)
   }
   // Redacted thinking has nothing but its cipher.
   if (type === "redacted_thinking") return opaqueTokens(part["data"])
@@ -142,7 +124,7 @@ function partTokens(part: JsonObject, walk: Walk): number {
     const value = part[key]
     if (isUnread(key, value)) continue
     if (OPAQUE.has(key)) tokens += opaqueTokens(value)
-    else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value, walk)
+    else if (READ_AS_JSON.has(key)) tokens += jsonTokens(value, walk.text)
     else tokens += contentTokens(value, walk)
   }
   return tokens
@@ -152,48 +134,19 @@ const isUnread = (key: string, value: Json | undefined): boolean =>
   UNREAD.has(key) && !(typeof value === "string" && value.length > LONGEST_UNREAD)
 
 /** What the model reads beside an image or a file, such as a document's title and context. */
-function tokensBeside(part: JsonObject, source: string | undefined, walk: Walk): number {
+function tokensBeside(part: JsonObject, sources: readonly string[], walk: Walk): number {
   let tokens = 0
   for (const key of Object.keys(part)) {
     const value = part[key]
-    if (value === source || isUnread(key, value)) continue
-    tokens += isObject(value) ? tokensBeside(value, source, walk) : contentTokens(value, walk)
+    if ((typeof value === "string" && sources.includes(value)) || isUnread(key, value)) continue
+    tokens += isObject(value) ? tokensBeside(value, sources, walk) : contentTokens(value, walk)
   }
   return tokens
 }
 
-const opaqueTokens = (value: Json | undefined): number =>
-  typeof value === "string" ? value.length / OPAQUE_CHARS_PER_TOKEN : 0
-
-function jsonTokens(value: Json | undefined, walk: Walk): number {
-  if (typeof value === "string") return walk.text(value)
-  let tokens = 1
-  if (Array.isArray(value)) for (const item of value) tokens += 1 + jsonTokens(item, walk)
-  else if (!isObject(value)) return value === undefined ? 0 : textTokens(String(value))
-  else for (const key of Object.keys(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(value[key], walk)
-  return tokens
-}
-
-/** Where each format keeps the address or the data of an image or a file; undefined where it is none of them. */
-function mediaSource(part: JsonObject): string | undefined {
-  const { source, image_url: image, file } = part
-  if (isObject(source) && source["type"] !== "text" && source["type"] !== "content")
-    return firstText(source["url"], source["data"])
-  if (isObject(file)) return firstText(file["file_data"])
-  return firstText(image, isObject(image) ? image["url"] : undefined, part["file_url"], part["file_data"])
-}
-
-const mediaType = ({ source }: JsonObject): Json | undefined => (isObject(source) ? source["media_type"] : undefined)
-
-const firstText = (...values: readonly (Json | undefined)[]): string | undefined =>
-  values.find((value) => typeof value === "string")
-
-const imageDetail = (part: JsonObject): Json | undefined =>
-  isObject(part["image_url"]) ? part["image_url"]["detail"] : part["detail"]
-
 // An image: one token for each patch of 28 by 28 pixels, up to the most that a current family counts for one. The
-// size stands in the first bytes of a file, so only those are decoded. What cannot be read, and an image behind an
-// address (which is never fetched), counts as the largest.
+// size stands in the first bytes of a file, so only those are decoded. What cannot be read, what decoders read differently, and
+// an image behind an address (which is never fetched), counts as the largest.
 
 const PATCH_PX = 28
 /** Larger images are scaled down by the backend until they have this many patches. */
@@ -203,63 +156,112 @@ const LOW_DETAIL_TOKENS = 361
 /** A JPEG's size may stand behind embedded previews and colour profiles. */
 const HEADER_BASE64_CHARS = 128 * 1024
 
-interface Size {
-  readonly width: number
-  readonly height: number
-}
-
 /** `source` is base64 data, a data URL, or an address; undefined where none was found. */
-export function imageTokens(source: string | undefined, detail?: unknown): number {
-  const most = detail === "low" ? LOW_DETAIL_TOKENS : LARGEST_IMAGE_TOKENS
-  const size = source === undefined ? undefined : readSize(base64Header(source))
-  if (size === undefined || size.width < 1 || size.height < 1) return most
-  return Math.min(most, Math.ceil(size.width / PATCH_PX) * Math.ceil(size.height / PATCH_PX))
+export const imageTokens = (source: string | undefined): number =>
+  Math.min(Math.max(...((source && readSizes(source)) || [LARGEST_IMAGE_TOKENS])), LARGEST_IMAGE_TOKENS)
+
+/** Where the base64 of a data URL begins, or that which stands without a head. */
+const startOfData = (source: string): number => (source.startsWith("data:") ? source.indexOf(",") + 1 : 0)
+
+/** Whether all decoders read it alike: some leave these characters out, some end at them, and a head is cut off at any comma. */
+function isPlain(base64: string): boolean {
+  const padding = base64.indexOf("=")
+  const isCut = padding >= 0 && !/^={1,2}\s*$/.test(base64.slice(padding))
+  return !isCut && [",", "-", "_"].every((odd) => !base64.includes(odd))
 }
 
-function base64Header(source: string): Buffer {
-  if (/^https?:/i.test(source)) return Buffer.alloc(0)
-  const start = source.startsWith("data:") ? source.indexOf(",") + 1 : 0
-  return Buffer.from(source.slice(start, start + HEADER_BASE64_CHARS), "base64")
+/** In patches, each size that a file tells of before its first pixel; undefined where not all of that is known. */
+function readSizes(source: string): number[] | undefined {
+  const start = startOfData(source)
+  const header = source.slice(start, start + HEADER_BASE64_CHARS)
+  const bytes = Buffer.from(header, "base64")
+  if (bytes.length < 30 || !isPlain(header) || source.includes(",", start)) return undefined
+  const [, read] = SIZE_READERS.find(([mark]) => bytes.toString("latin1", 0, mark.length) === mark) ?? []
+  const sizes: number[] = []
+  const isAll = read?.(bytes, (width, height) => {
+    const patches = Math.ceil(width / PATCH_PX) * Math.ceil(height / PATCH_PX)
+    sizes.push(patches > 0 ? patches : LARGEST_IMAGE_TOKENS)
+  })
+  return (isAll ?? start + header.length === source.length) && sizes.length > 0 ? sizes : undefined
 }
 
-function readSize(bytes: Buffer): Size | undefined {
-  if (bytes.length < 30) return undefined
-  if (bytes.readUInt32BE(0) === 0x89504e47) return { width: bytes.readUInt32BE(16), height: bytes.readUInt32BE(20) }
-  if (bytes.toString("latin1", 0, 4) === "GIF8") return { width: bytes.readUInt16LE(6), height: bytes.readUInt16LE(8) }
-  if (bytes.toString("latin1", 8, 12) === "WEBP") return webpSize(bytes)
-  return bytes.readUInt16BE(0) === 0xffd8 ? jpegSize(bytes) : undefined
-}
+/** True at the first pixel, false at what decoders read differently, undefined at the end of the bytes. */
+type SizeReader = (bytes: Buffer, add: (width: number, height: number) => void) => boolean | undefined
 
-/** WebP's three kinds: lossy, lossless and extended (RFC 9649). */
-function webpSize(bytes: Buffer): Size | undefined {
-  switch (bytes.toString("latin1", 12, 16)) {
-    case "VP8 ":
-      return { width: bytes.readUInt16LE(26) & 0x3fff, height: bytes.readUInt16LE(28) & 0x3fff }
-    case "VP8L": {
-      const bits = bytes.readUInt32LE(21)
-      return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1 }
-    }
-    case "VP8X":
-      return { width: bytes.readUIntLE(24, 3) + 1, height: bytes.readUIntLE(27, 3) + 1 }
-    default:
-      return undefined
-  }
-}
+const colourBytes = (flags = 0): number => (flags >= 0x80 ? 3 << ((flags & 7) + 1) : 0)
+const named = (name: string): number => Buffer.from(name).readUInt32BE()
+const [IHDR, IDAT, WEBP] = [named("IHDR"), named("IDAT"), named("WEBP")]
+const [VP8, VP8L, VP8X, ANMF] = [named("VP8 "), named("VP8L"), named("VP8X"), named("ANMF")]
 
-/** Walks the segments to the frame header (ITU T.81, B.2.2): SOF0 to SOF15, without the three that are tables. */
-function jpegSize(bytes: Buffer): Size | undefined {
-  for (let at = 2; at + 9 <= bytes.length && bytes[at] === 0xff;) {
-    const marker = bytes[at + 1] ?? 0
-    if (marker === 0xff) {
-      at++
-      continue
-    }
-    if (marker >= 0xc0 && marker <= 0xcf && marker !== 0xc4 && marker !== 0xc8 && marker !== 0xcc)
-      return { width: bytes.readUInt16BE(at + 7), height: bytes.readUInt16BE(at + 5) }
-    at += 2 + bytes.readUInt16BE(at + 2)
+/** Decoders know the header by its name: other chunks may stand before it, and of two some take the later one. */
+const pngSizes: SizeReader = (bytes, add) => {
+  for (let at = 8; at + 16 <= bytes.length; at += 12 + bytes.readUInt32BE(at)) {
+    const name = bytes.readUInt32BE(at + 4)
+    if (name === IDAT) return true
+    if (name === IHDR) add(bytes.readUInt32BE(at + 8), bytes.readUInt32BE(at + 12))
   }
   return undefined
 }
+
+/** Decoders widen the screen to the frames that reach beyond it, and pass over what is no block (GIF89a, 18 to 24). */
+const gifSizes: SizeReader = (bytes, add) => {
+  add(bytes.readUInt16LE(6), bytes.readUInt16LE(8))
+  let hasFrame: true | undefined
+  for (let at = 13 + colourBytes(bytes[10]); at + 10 <= bytes.length;) {
+    const block = bytes[at++]
+    if (block === 0x2c) {
+      add(bytes.readUInt16LE(at) + bytes.readUInt16LE(at + 4), bytes.readUInt16LE(at + 2) + bytes.readUInt16LE(at + 6))
+      at += 10 + colourBytes(bytes[at + 8])
+      hasFrame = true
+    } else if (block !== 0x21) continue
+    // Some end an extension here, others read on.
+    else if (bytes[++at] === 0) return false
+    for (let length = bytes[at++] ?? 0; length > 0; length = bytes[at++] ?? 0) at += length
+  }
+  return hasFrame
+}
+
+/** The canvas of an extended file, and its first frame, which a file may say to be larger (RFC 9649). */
+const webpSizes: SizeReader = (bytes, add) => {
+  if (bytes.readUInt32BE(8) !== WEBP) return false
+  for (let at = 12; at + 18 <= bytes.length;) {
+    const name = bytes.readUInt32BE(at)
+    if (name === VP8X) add(bytes.readUIntLE(at + 12, 3) + 1, bytes.readUIntLE(at + 15, 3) + 1)
+    else if (name === VP8) add(bytes.readUInt16LE(at + 14) & 0x3fff, bytes.readUInt16LE(at + 16) & 0x3fff)
+    const bits = bytes.readUInt32LE(at + 9)
+    if (name === VP8L) add((bits & 0x3fff) + 1, ((bits >>> 14) & 0x3fff) + 1)
+    if (name === VP8 || name === VP8L) return true
+    // The frame of an animation is one more list of chunks.
+    const length = name === ANMF ? 16 : bytes.readUInt32LE(at + 4)
+    at += 8 + length + (length % 2)
+  }
+  return undefined
+}
+
+/** SOF0 to SOF15 without the three that are tables; tables, DRI, APPn and COM may stand before the scan (ITU T.81, B.2). */
+const FRAMES = [0xc0, 0xc1, 0xc2, 0xc3, 0xc5, 0xc6, 0xc7, 0xc9, 0xca, 0xcb, 0xcd, 0xce, 0xcf]
+const OTHER_SEGMENTS = new Set([0xc4, 0xc8, 0xcc, 0xdb, 0xdd, 0xfe, ...Array.from({ length: 16 }, (_, n) => 0xe0 + n)])
+
+/** Decoders pass over what is no segment, each in its way. */
+const jpegSizes: SizeReader = (bytes, add) => {
+  for (let at = 2; at + 9 <= bytes.length;) {
+    if (bytes[at] !== 0xff) return bytes.includes(0xff, at) ? false : undefined
+    const marker = bytes[++at] ?? 0
+    if (marker === 0xff) continue
+    if (marker === 0xda) return true
+    if (FRAMES.includes(marker)) add(bytes.readUInt16BE(at + 6), bytes.readUInt16BE(at + 4))
+    else if (!OTHER_SEGMENTS.has(marker)) return false
+    at += 1 + bytes.readUInt16BE(at + 1)
+  }
+  return undefined
+}
+
+const SIZE_READERS: readonly (readonly [mark: string, SizeReader])[] = [
+  ["\x89PNG\r\n\x1a\n", pngSizes],
+  ["GIF8", gifSizes],
+  ["RIFF", webpSizes],
+  ["\xff\xd8", jpegSizes],
+]
 
 // A file that is sent along: what it likely comes to, and the most that it may. A backend reads each page of a
 // PDF as text and as an image, about 3,000 tokens together for a dense one. How many pages there are takes a parser, which
@@ -279,16 +281,18 @@ const TELLING_CHARS = Math.ceil(TELLING_BYTES / 3) * 4
 export function sentDocument(source: string, type?: unknown): SentDocument {
   if (/^\s*(?!data:)[a-z][a-z0-9+.-]*:/i.test(source))
     return { ...guess(PAGES_BEHIND_ADDRESS * PAGE_TOKENS), remote: true }
-  const start = source.startsWith("data:") ? source.indexOf(",") + 1 : 0
-  const head = Buffer.from(source.slice(start, start + TELLING_CHARS), "base64")
+  const start = startOfData(source)
+  const data = source.slice(start)
+  const head = Buffer.from(data.slice(0, TELLING_CHARS), "base64")
   const isPdf = head.includes("%PDF-") || [type, source.slice(0, start)].some(isPdfType)
-  if (!isPdf && !head.includes(0)) {
-    const tokens = textTokens(Buffer.from(source.slice(start), "base64").toString("utf8"))
+  const isRead = isPlain(data)
+  if (!isPdf && isRead && !head.includes(0)) {
+    const tokens = textTokens(Buffer.from(data, "base64").toString("utf8"))
     return { likely: tokens, most: tokens, known: true }
   }
-  const bytes = Math.floor(((source.length - start) * 3) / 4)
+  const bytes = Math.floor((data.length * 3) / 4)
   const pages = Math.min(Math.max(Math.ceil(bytes / BYTES_PER_PAGE), 1), MAX_PAGES)
-  return { ...guess(pages * PAGE_TOKENS), ...(isPdf && { pdf: source.slice(start) }) }
+  return { ...guess(pages * PAGE_TOKENS), ...(isPdf && isRead && { pdf: data }) }
 }
 
 const guess = (likely: number): SentDocument => ({ likely, most: Infinity, known: false })

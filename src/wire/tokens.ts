@@ -13,7 +13,7 @@
  * How much of a readable count is charged is decided where the forwarded limit is known (actors/money/price.ts).
  */
 import { type Tokens, totalTokens } from "../../actors/money/price.ts"
-import { type Json, present } from "../language/json.ts"
+import { isObject, type Json, present } from "../language/json.ts"
 
 const RAISE = 1.1
 const WORD_AFTER_SPACE = 0.8 * RAISE
@@ -106,6 +106,24 @@ export function textTokens(text: string): number {
   }
   return tokens
 }
+
+/** Quotes, colon and comma of a JSON member; commas of an array melt into their neighbours. */
+const MEMBER_FRAME = 1.5
+/** Encrypted thinking: base64 of the cipher of about four characters per token. */
+const OPAQUE_CHARS_PER_TOKEN = 5
+
+/** Of JSON that is read as JSON, keys and all. */
+export function jsonTokens(value: Json | undefined, ofText: (text: string) => number): number {
+  if (typeof value === "string") return ofText(value)
+  let tokens = 1
+  if (Array.isArray(value)) for (const item of value) tokens += 1 + jsonTokens(item, ofText)
+  else if (!isObject(value)) return value === undefined ? 0 : textTokens(String(value))
+  else for (const key of Object.keys(value)) tokens += MEMBER_FRAME + textTokens(key) + jsonTokens(value[key], ofText)
+  return tokens
+}
+
+export const opaqueTokens = (value: Json | undefined): number =>
+  typeof value === "string" ? value.length / OPAQUE_CHARS_PER_TOKEN : 0
 
 /** Shorter texts are a small part of a long prompt, and would take the slots of those that are not. */
 const MIN_REMEMBERED = 256

@@ -21,6 +21,7 @@ const inData = (file: Buffer) => ({
   type: "document",
   source: { type: "base64", media_type: "application/pdf", data: file.toString("base64") },
 })
+const pixel = Buffer.from("\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\b\0\0\0\0", "latin1").toString("base64")
 const behindAddress = { type: "document", source: { type: "url", url: "https://files.example/a.pdf" } }
 
 const ask = (key: string, model: string, document: unknown) =>
@@ -135,6 +136,12 @@ describe("what is held", () => {
     ],
     ["without a window it holds the largest of the catalogue", behindAddress, null, 1_000_000],
     ["a page holds what it may be", inData(pagesOf([""])), 300_000, 12_000],
+    [
+      "a picture that says to be of one pixel holds the largest",
+      { type: "image", source: { type: "base64", media_type: "image/png", data: pixel } },
+      300_000,
+      4_784,
+    ],
     [
       "a picture in low detail holds a whole one",
       { type: "image", source: { type: "url", url: "https://a.example/b.png" }, detail: "low" },

@@ -6,23 +6,33 @@ import type { QuoteInput, Rates } from "../../actors/money/price.ts"
 import type { LiveCatalogue, Model, Offer } from "../../src/catalogue/model.ts"
 import { quoteTerms } from "../../src/gateway/admit.ts"
 import { Calibration, EstimateFactors, estimateInput, type InputEstimate } from "../../src/gateway/input-estimate.ts"
-import type { Feature, ModelRequest, SentDocument } from "../../src/language/request.ts"
+import type { BackendFormat, Feature, ModelRequest, SentDocument, SentImages } from "../../src/language/request.ts"
 import type { PdfReader } from "../../src/pdf/reader.ts"
 import { MAX_PAGES, PAGE_TOKENS } from "../../src/wire/estimate.ts"
 
 interface Sent {
   readonly inputTokens?: number
   readonly documents?: readonly SentDocument[]
-  readonly spareTokens?: number
+  readonly images?: SentImages
+  readonly formats?: readonly BackendFormat[]
   readonly prompts?: number
   readonly contextWindow?: number | null
   readonly canAfford?: boolean
   readonly reading?: Awaited<ReturnType<PdfReader["read"]>>
 }
 
+const NONE: SentImages = { likely: 0, whole: 0, most: 0 }
+
 /** Of a model that counts a fifth more than the estimator, for an account whose texts came to twice and whose documents to thrice as much. */
 async function estimated(sent: Sent): Promise<InputEstimate & { readonly read: number; readonly asked: number[] }> {
-  const { inputTokens = 1_000, documents, spareTokens = 0, prompts, contextWindow = null, canAfford = true } = sent
+  const {
+    inputTokens = 1_000,
+    images = NONE,
+    prompts,
+    contextWindow = null,
+    canAfford = true,
+    formats = ["chat"],
+  } = sent
   const calibration = new Calibration()
   calibration.learn("m", 1_000, 1_200)
   const factors = new EstimateFactors(new VirtualClock(), { read: async () => [], write: async () => {} })
@@ -36,11 +46,12 @@ async function estimated(sent: Sent): Promise<InputEstimate & { readonly read: n
     },
   }
   const asked: number[] = []
-  const media = documents === undefined ? undefined : { documents, spareTokens }
+  const isPlain = sent.documents === undefined && images === NONE
+  const media = isPlain ? undefined : { documents: sent.documents ?? [], images }
   const estimate = await estimateInput(
     {
       request: { inputTokens, media, prompts } as unknown as ModelRequest,
-      model: { id: "m", contextWindow } as Model,
+      model: { id: "m", contextWindow, upstreams: formats.map((format) => ({ format })) as unknown } as Model,
       accountId: "a",
       canAfford: async (tokens) => {
         asked.push(tokens)
@@ -67,7 +78,7 @@ const counted: SentDocument = { likely: 100, most: 500, known: true }
 const guessed: SentDocument = { likely: 50.5, most: 900, known: false }
 
 test("documents are multiplied apart from texts, and only what was counted of them says that an input is too large", async () => {
-  const sent = { inputTokens: 1_151, documents: [counted, guessed], spareTokens: 7 }
+  const sent = { inputTokens: 1_151, documents: [counted, guessed], images: { ...NONE, most: 7 } }
   const estimate = 2_400 + Math.ceil(150.5 * 3)
   expect(await estimated(sent)).toMatchObject({
     likely: estimate,
@@ -85,6 +96,31 @@ test("documents are multiplied apart from texts, and only what was counted of th
 test("the most is no less than the likely number", async () => {
   const documents = [{ likely: 1_000, most: 1_000, known: true }]
   expect(await estimated({ inputTokens: 2_000, documents })).toMatchObject({ likely: 5_400, most: 5_400 })
+})
+
+test("images are multiplied as documents are, may be the largest, and are counted", async () => {
+  const sent = { inputTokens: 1_060, images: { likely: 60, whole: 60, most: 4_784 } }
+  const likely = 2_400 + 60 * 3
+  const asHeld = { texts: 1_000, documents: 60, likely, least: likely, most: 2_400 + 4_784, asked: [] }
+  expect(await estimated(sent)).toMatchObject(asHeld)
+  expect(await estimated({ ...sent, contextWindow: 1_060 })).toMatchObject({ likely: 1_060 })
+  expect(await estimated({ ...sent, contextWindow: 1_059 })).toMatchObject({ likely })
+})
+
+test.each<[BackendFormat[], number]>([
+  [["chat"], 361],
+  [["responses", "chat"], 361],
+  [["messages"], 4_784],
+  [["chat", "bedrock"], 4_784],
+])("an image of low detail, for backends that speak %p, counts %p tokens", async (formats, tokens) => {
+  const images = { likely: 361, whole: 4_784, most: 4_784 }
+  const { documents, likely } = await estimated({ inputTokens: 1_361, images, formats })
+  expect([documents, likely]).toEqual([tokens, 2_400 + 3 * tokens])
+  const window = 1_000 + tokens
+  expect(await estimated({ inputTokens: 1_361, images, formats, contextWindow: window })).toMatchObject({
+    likely: window,
+  })
+  expect((await estimated({ inputTokens: 1_361, images, formats, contextWindow: window - 1 })).likely).toBe(likely)
 })
 
 test("of a document behind an address nothing but the window is known", async () => {
