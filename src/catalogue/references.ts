@@ -6,7 +6,7 @@
  * in silence what somebody did on purpose. What the file would have changed is told, line by line.
  */
 import type { Rates } from "../../actors/money/price.ts"
-import { type BackendFormat, isRouting, TRANSLATED } from "../language/request.ts"
+import { type BackendFormat, passRule, TRANSLATED } from "../language/request.ts"
 import { costProblems } from "./exchange.ts"
 import {
   type AliasSeed,
@@ -56,15 +56,10 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
             : `a model that is served on ${model.endpoints.join(" or ")}`
     if (allowed !== undefined) problems.push({ file, entry, field: `fallback[${index}]`, found: shown(id), allowed })
   }
-  for (const [index, name] of model.pass.entries())
-    if (isRouting(name))
-      problems.push({
-        file,
-        entry,
-        field: `pass[${index}]`,
-        found: shown(name),
-        allowed: "a field that routes nothing",
-      })
+  for (const [index, name] of model.pass.entries()) {
+    const allowed = passRule(name)
+    if (allowed !== undefined) problems.push({ file, entry, field: `pass[${index}]`, found: shown(name), allowed })
+  }
   const ofPool = [...poolProblems(model), ...formatProblems(model), ...costProblemsOf(model), ...featureProblems(model)]
   problems.push(...ofPool.map((problem) => ({ file, entry, ...problem })))
   if (model.effective_at !== undefined) problems.push(...timeProblems(file, entry, "effective_at", model.effective_at))

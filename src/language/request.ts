@@ -235,17 +235,29 @@ export const BACKEND_FORMATS = [...ENDPOINTS, "bedrock"] as const
 export type BackendFormat = (typeof BACKEND_FORMATS)[number]
 
 // Fields that send a call elsewhere, or make it another or more than one, whatever a catalogue passes on: other models,
-// hosts and speeds, more answers, a longer cache.
+// hosts and speeds, more answers, longer ones, a longer cache.
 
 /** Told without their case and their separators. */
 export function isRouting(name: string): boolean {
-  const bare = name.toLowerCase().replaceAll(/[-_.\s]/g, "")
+  const bare = bareName(name)
   return ROUTING.has(bare) || bare.startsWith("guided")
 }
+
+const bareName = (name: string): string => name.toLowerCase().replaceAll(/[-_.\s]/g, "")
 
 const ROUTING = new Set(
   (
     "model models route routes routing router provider providers plugins transforms fallback fallbacks n bestof speed " +
-    "servicetier inferencegeo prewarm generate mode ttl tools mcpservers websearchoptions extrabody proto"
+    "servicetier inferencegeo prewarm generate mode ttl tools mcpservers websearchoptions extrabody proto " +
+    "numreturnsequences candidatecount maxnewtokens maxtokenstosample maxgenlen numpredict"
   ).split(" "),
 )
+
+/** What a field has to be that a catalogue passes; undefined where it is. A backend could obey another limit than the one that is paid for. */
+export function passRule(name: string): string | undefined {
+  if (isRouting(name)) return "a field that routes nothing"
+  return LIMITS.has(bareName(name)) ? "a field that limits no answer" : undefined
+}
+
+/** Deeper down they limit something else. */
+const LIMITS = new Set("maxtokens maxcompletiontokens maxoutputtokens maxlength".split(" "))

@@ -4,7 +4,7 @@
  * A shape says what may stand in a place; an array there is taken item by item. Pure.
  */
 import { isObject, type Json, type JsonObject, present } from "../language/json.ts"
-import { type DroppedFields, isRouting } from "../language/request.ts"
+import { type DroppedFields, isRouting, passRule } from "../language/request.ts"
 
 export type Shape =
   /** Whatever stands there: a schema, a tool's input, the client's own labels. */
@@ -96,7 +96,7 @@ const widened = (shape: Fields, pass: readonly string[]): Fields =>
   pass.length === 0 ? shape : withPassed(shape, pass)
 
 function withPassed(shape: Fields, pass: readonly string[]): Fields {
-  const names = pass.filter((name) => !shape.fields.has(name) && !isRouting(name))
+  const names = pass.filter((name) => !shape.fields.has(name) && passRule(name) === undefined)
   if (names.length === 0) return shape
   return {
     ...shape,

@@ -218,11 +218,17 @@ test("lists that a model leaves out are empty, and so are aliases, and its long 
 
 const passing = (...pass: string[]) => messages(parseCatalogue("c.json", { models: [model("a", { pass })] }))
 
-test("a field that routes cannot be passed, in whatever letters, nor can what is no name", () => {
+test("a field that routes or limits the answer cannot be passed, in whatever letters, nor can what is no name", () => {
   expect(catalogue({ models: [model("a", { pass: ["min_p", "chat_template_kwargs"] })] }).models).toHaveLength(1)
   for (const name of ["provider", "Models", "bestOf", "service_tier", "guided_json", "n"])
     expect(passing("min_p", name)).toEqual([
       `c.json: model "a": pass[1]: found "${name}"; allowed: a field that routes nothing`,
+    ])
+  for (const name of ["max_new_tokens", "num_predict", "numReturnSequences"])
+    expect(passing(name)[0]).toEndWith("allowed: a field that routes nothing")
+  for (const name of ["max_tokens", "max_completion_tokens", "maxOutputTokens", "max_length"])
+    expect(passing("min_p", name)).toEqual([
+      `c.json: model "a": pass[1]: found "${name}"; allowed: a field that limits no answer`,
     ])
   const allowed = "a name of a request field: letters, digits and _, at most 64"
   for (const name of ["__proto__", "a b", "x".repeat(65), ""]) expect(passing(name)[0]).toEndWith(`allowed: ${allowed}`)

@@ -49,9 +49,11 @@ test("structured outputs and web search are sold with the vendor's and the respo
   }
 })
 
-test("only the newest large vendor model has its sampling parameters stripped", () => {
+test("only the newest large vendor model has its sampling parameters stripped, and Mistral's the newer name of the limit", () => {
   expect(models.filter((model) => model.strip.length > 0).map((model) => [model.model, model.strip])).toEqual([
     ["claude-opus-5-5", ["temperature", "top_p", "top_k"]],
+    ["mistral-large-3", ["max_completion_tokens"]],
+    ["ministral-3-14b", ["max_completion_tokens"]],
   ])
 })
 

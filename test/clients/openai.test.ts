@@ -114,6 +114,22 @@ describe("chat completions", () => {
     }
   })
 
+  test("a limit under the newer name alone binds a backend that knows the older one alone", async () => {
+    const rows: [strip: string[], sent: (number | undefined)[]][] = [
+      [[], [60, 60]],
+      [["max_completion_tokens"], [60, undefined]],
+    ]
+    for (const [strip, sent] of rows) {
+      const model = await gateway.model({ format: "chat", strip })
+      const { response } = await openai.chat.completions
+        .create({ model, messages, max_completion_tokens: 60 })
+        .withResponse()
+      expect([response.status, response.headers.get("x-dropped-fields")]).toEqual([200, null])
+      const { max_tokens, max_completion_tokens } = gateway.simulator.calls.at(-1)?.body ?? {}
+      expect([max_tokens, max_completion_tokens]).toEqual(sent)
+    }
+  })
+
   test("a failure inside a stream is thrown with its short code", async () => {
     const model = await gateway.model({ format: "chat", script: "text=one+two+three&fault=error-event&after=2" })
     const stream = await openai.chat.completions.create({ model, messages, stream: true })

@@ -94,6 +94,17 @@ describe.each(formats)("of a %s request", (format) => {
     ])
   })
 
+  test("what a catalogue passes says no other answer limit", () => {
+    const limits = { max_new_tokens: 9e9, maxLength: 9e9, maxOutputTokens: 9e9 }
+    const { body, dropped } = understood(
+      format,
+      { ...hello[format], ...limits, x_new: { num_predict: 9e9, max_tokens: 5, schema: { maxLength: 3 } } },
+      { pass: ["x_new", ...Object.keys(limits)] },
+    )
+    expect(body).toEqual({ ...hello[format], x_new: { max_tokens: 5, schema: { maxLength: 3 } } })
+    expect(dropped.names.toSorted()).toEqual(["maxLength", "maxOutputTokens", "max_new_tokens", "x_new.num_predict"])
+  })
+
   test("another model of the chain gets only what it takes itself", () => {
     const request = understood(format, { ...hello[format], x_new: 1, y_new: 2 }, { pass: ["x_new", "y_new"] })
     const forwarding = { model: "vendor", maxOutputTokens: 9, stream: false, strip: [] }

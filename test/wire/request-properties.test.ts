@@ -84,7 +84,9 @@ for (const { name, codec, prompt, limits } of formats) {
           expect(sent["model"]).toBe("vendor")
 
           const written = limits.map((field) => sent[field]).filter((limit) => limit !== undefined)
-          expect(written).toEqual([Math.min(request.maxOutputTokens ?? 0, maxOutputTokens)])
+          const limit = Math.min(request.maxOutputTokens ?? 0, maxOutputTokens)
+          // The newer name never travels alone.
+          expect(written).toEqual(Object.hasOwn(body, "max_completion_tokens") ? [limit, limit] : [limit])
           for (const parameter of strip) expect(Object.hasOwn(sent, parameter)).toBe(false)
           const known = [...OWNED, ...WRITTEN, ...limits, ...Object.keys(prompt)]
           expect(Object.keys(sent).filter((key) => !known.includes(key))).toEqual([])

@@ -4,7 +4,7 @@ import { microToJson } from "../../../actors/money/micro.ts"
 import { inForce, type Rates } from "../../../actors/money/price.ts"
 import type { PriceVersion, Upstream } from "../../catalogue/model.ts"
 import { Failure } from "../../failure/failure.ts"
-import { isRouting } from "../../language/request.ts"
+import { passRule } from "../../language/request.ts"
 import { upstreamsOf } from "../../store/catalogue.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { type AnswerOf, refused } from "../route.ts"
@@ -141,10 +141,11 @@ export function chainProblem(model: StoredModel, chain: readonly string[], all: 
   return undefined
 }
 
-/** No field that sends a call elsewhere, whatever its backend knows. */
+/** No field that sends a call elsewhere or lengthens its answer, whatever its backend knows. */
 export function passProblem(pass: readonly string[]) {
-  const index = pass.findIndex(isRouting)
-  return index < 0 ? undefined : refused(`pass[${index}]`, "a field that routes nothing")
+  const index = pass.findIndex((name) => passRule(name) !== undefined)
+  const allowed = passRule(pass[index] ?? "")
+  return allowed === undefined ? undefined : refused(`pass[${index}]`, allowed)
 }
 
 /** Whoever calls the retired id must not find an endpoint closed. */

@@ -184,17 +184,17 @@ const FORWARDED: Forwarded = {
 
 export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
   const { endUser } = request
-  const { user, max_completion_tokens: newer, max_tokens: older, stream_options: options } = request.body
+  const { user, max_completion_tokens: newer, stream_options: options } = request.body
   const body = forwardedBody(request, forwarding, FORWARDED)
   own(body, forwarding, "service_tier", serviceTier("chat", request.body))
   own(body, forwarding, "safety_identifier", endUser)
   // The older name of the same, for backends that know no other.
   if (present(user)) own(body, forwarding, "user", endUser)
-  // Each limit that the client wrote is kept in its own field, and both alike where it wrote two, for a backend may
-  // obey either. Where it wrote none, the older name is the one that nearly every backend of this format knows.
+  // Nearly every backend knows the older name. Some pass over the newer one in silence, so it never travels alone but where a
+  // model refuses the older.
   const limit = answerLimit(request, forwarding)
-  if (present(newer)) body["max_completion_tokens"] = limit
-  if (present(older) || !present(newer)) body[limitField(forwarding)] = limit
+  if (present(newer)) own(body, forwarding, "max_completion_tokens", limit)
+  body[limitField(forwarding)] = limit
   if (forwarding.stream) body["stream_options"] = { ...(isObject(options) ? options : {}), include_usage: true }
   return lowerBudgets(body, answerLimit(request, { maxOutputTokens: forwarding.modelLimit ?? limit }), limit)
 }

@@ -104,6 +104,7 @@ describe("a model's fields", () => {
       { pass: ["x".repeat(65)] },
       { pass: ["provider"] },
       { pass: ["min_p", "Best_Of"] },
+      { pass: ["min_p", "max_output_tokens"] },
       { pass: Array.from({ length: 51 }, (_, n) => `field_${n}`) },
     ]
     for (const change of wrong)
