@@ -210,7 +210,16 @@ export type OutputFormat =
 
 export type Verbosity = "low" | "medium" | "high"
 
-export type Effort = "none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max"
+/** Rising. */
+export const EFFORTS = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const
+export type Effort = (typeof EFFORTS)[number]
+
+/** Of those that a model has, the nearest below the one asked for, or the least; undefined where it has none. */
+export function nearestEffort(known: readonly Effort[], asked: Effort): Effort | undefined {
+  const rank = EFFORTS.indexOf(asked)
+  const rising = EFFORTS.filter((effort) => known.includes(effort))
+  return rising.findLast((effort) => EFFORTS.indexOf(effort) <= rank) ?? rising[0]
+}
 
 export interface Reasoning {
   /** False: the client asked for none. */

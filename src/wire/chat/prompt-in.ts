@@ -18,15 +18,16 @@ import {
   readObjects,
   shown,
 } from "../../language/json.ts"
-import type {
-  Effort,
-  OutputFormat,
-  Prompt,
-  Reasoning,
-  Sampling,
-  Tool,
-  ToolChoice,
-  Verbosity,
+import {
+  type Effort,
+  EFFORTS,
+  type OutputFormat,
+  type Prompt,
+  type Reasoning,
+  type Sampling,
+  type Tool,
+  type ToolChoice,
+  type Verbosity,
 } from "../../language/prompt.ts"
 import type { ModelRequest } from "../../language/request.ts"
 import { cacheMark, readConversation } from "./messages-in.ts"
@@ -224,7 +225,6 @@ function readFunctionChoice(value: Json | undefined): ToolChoice | undefined | F
 // Reasoning in a chat request: `reasoning_effort`, and the `thinking` object that vendors with a chat endpoint beside
 // their own format take there. The format itself knows no budget, so a budget is written as the effort that it buys.
 
-const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 const THINKING = ["enabled", "adaptive", "disabled"]
 
 /** `limit` is the client's own answer limit, which a budget stays under. */

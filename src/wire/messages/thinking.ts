@@ -4,7 +4,7 @@
  * room for the answer stays; where none fits, the answer comes without thinking.
  */
 import { beginsWith, isObject, type Json, type JsonObject, present } from "../../language/json.ts"
-import type { Effort, Reasoning } from "../../language/prompt.ts"
+import { type Effort, EFFORTS, nearestEffort, type Reasoning } from "../../language/prompt.ts"
 import { lowerBudget, MIN_BUDGET } from "../../language/request.ts"
 import { unseal } from "./content.ts"
 
@@ -93,14 +93,6 @@ export function modelTraits(model: string): ModelTraits {
 /** Compatible backends take more of what other models wrote. */
 export const isVendors = (model: string): boolean => model.toLowerCase().includes("claude")
 
-/** The effort as this model takes it: the nearest below the one asked for, or the least; undefined where it has none. */
-function nearestEffort(traits: ModelTraits, asked: Effort): Effort | undefined {
-  const rank = RISING.indexOf(asked)
-  return traits.efforts.findLast((effort) => RISING.indexOf(effort) <= rank) ?? traits.efforts[0]
-}
-
-const RISING: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-
 /** Tokens, for a client that named an effort where the model wants a budget. */
 const BUDGETS: Readonly<Record<Exclude<Effort, "none">, number>> = {
   minimal: MIN_BUDGET,
@@ -147,7 +139,7 @@ function off(traits: ModelTraits): EncodedReasoning {
 
 function adaptive({ effort, visible }: Reasoning, traits: ModelTraits): EncodedReasoning {
   const display = traits.hidesThinking ? { display: visible ? "summarized" : "omitted" } : {}
-  const nearest = effort === undefined ? undefined : nearestEffort(traits, effort)
+  const nearest = effort === undefined ? undefined : nearestEffort(traits.efforts, effort)
   return { thinking: { type: "adaptive", ...display }, ...(nearest !== undefined && { effort: nearest }) }
 }
 
@@ -191,8 +183,8 @@ const SAMPLERS = ["temperature", "top_p", "top_k"]
 export function adaptThinking(body: JsonObject, traits: ModelTraits, asked: number): void {
   const { thinking, output_config: config, messages } = body
   const { effort: named, ...others } = isObject(config) ? config : {}
-  const effort = RISING.find((each) => each === named)
-  let taken: Json | undefined = effort === undefined ? named : nearestEffort(traits, effort)
+  const effort = EFFORTS.find((each) => each === named)
+  let taken: Json | undefined = effort === undefined ? named : nearestEffort(traits.efforts, effort)
   const { type, budget_tokens: _, ...shown } = isObject(thinking) ? thinking : {}
   if (type === "disabled" || type === "between_tools") {
     const none = off(traits)

@@ -23,7 +23,7 @@ import {
   readObjects,
   shown,
 } from "../../language/json.ts"
-import type { Effort, OutputFormat, Prompt, Reasoning, TextPart } from "../../language/prompt.ts"
+import { EFFORTS, type OutputFormat, type Prompt, type Reasoning, type TextPart } from "../../language/prompt.ts"
 import {
   answerLimit,
   type Feature,
@@ -201,8 +201,6 @@ const isMessage = (item: JsonObject): boolean =>
 function outputParts({ type, output, content }: JsonObject): JsonObject[] {
   return [type === "agent_message" ? content : output].flat().filter(isObject)
 }
-
-const EFFORTS: readonly Effort[] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 function decodePrompt({ body }: ModelRequest): Prompt | Failure {
   const conversation = decodeItems(body["input"])
