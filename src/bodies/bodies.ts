@@ -5,7 +5,7 @@
 import type { Clock } from "../../actors/kernel/clock.ts"
 import { Failure } from "../failure/failure.ts"
 import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
-import type { BackendModel } from "../wire/protocol.ts"
+import { type BackendModel, backendModel } from "../wire/protocol.ts"
 import { type Exchange, isPassedThrough, remoteExchange } from "../wire/exchange.ts"
 import { type BodyCommand, BodyProcessor, type BodyReply, type DecodeOptions, execute } from "./body-processor.ts"
 
@@ -48,8 +48,8 @@ export class LargeBodies {
         const decoded = await ask({ type: "decode", id, terms })
         return decoded instanceof Failure ? decoded : decoded.request
       },
-      async exchange(request, { format, model }, takes) {
-        const terms = { backend: { format, model }, takes }
+      async exchange(request, backend, takes) {
+        const terms = { backend: backendModel(backend), takes }
         const isKnown = isPassedThrough(endpoint, terms.backend)
         const reply = isKnown ? undefined : await ask({ type: "translate", id, terms })
         if (reply instanceof Failure) return reply

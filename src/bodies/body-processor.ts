@@ -9,7 +9,7 @@ import { type Json, type JsonObject, isObject, present, readText } from "../lang
 import type { Prompt } from "../language/prompt.ts"
 import { type Endpoint, LIMIT_FIELDS, type ModelRequest, type Target } from "../language/request.ts"
 import { acceptedBetas, invokeBody, unknownOfTools } from "../wire/bedrock/invoke.ts"
-import { parseBody, readModel, endUser } from "../wire/body.ts"
+import { parseBody, readModel, endUser, setTokens } from "../wire/body.ts"
 import { conversationOf } from "../wire/conversation.ts"
 import { type BackendModel, clientFormatOf, formats } from "../wire/protocol.ts"
 import { type DirectExchange, type EncodedBody, type EncodingOptions, exchange } from "../wire/exchange.ts"
@@ -51,10 +51,12 @@ export function decode(
   if (decoded instanceof Failure || call === undefined) return decoded
   const { secret, accountId, backends, strip, dropped, conversationName, writtenFor } = call
   const terms = { ...NO_ALLOWANCE, ...allowance, writtenFor }
-  const stripped = strip.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))
+  const unwritten = [...strip, ...backends.flatMap(({ set }) => Object.keys(set ?? {}))]
+  const stripped = unwritten.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))
   const unsaid = backends.flatMap((backend) => untranslatableFields(decoded, backend, terms))
   return {
     ...decoded,
+    inputTokens: decoded.inputTokens + Math.max(0, ...backends.map(setTokens)),
     dropped: withNames(decoded.dropped, [...dropped, ...stripped, ...unsaid]),
     endUser: endUser(secret, accountId, decoded.ownEndUser),
     conversation: conversationOf(body, conversationName),

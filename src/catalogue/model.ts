@@ -8,7 +8,7 @@
 import { isDeepStrictEqual } from "node:util"
 import { type Micro, micro, MICRO_PER_RUPIAH } from "../../actors/money/micro.ts"
 import { type Cost, inForce, type Rates } from "../../actors/money/price.ts"
-import type { BackendFormat, Endpoint } from "../language/request.ts"
+import type { Adaptation, BackendFormat, Endpoint } from "../language/request.ts"
 import { HOUSE_CURRENCY } from "./exchange.ts"
 
 export interface Model {
@@ -52,7 +52,7 @@ export interface BackendLimits {
 }
 
 /** One of the backends of a model: with each credential of its provider it is a member of the model's pool. */
-export interface Upstream extends BackendLimits {
+export interface Upstream extends BackendLimits, Adaptation {
   /** Id of a provider in the providers file. */
   readonly provider: string
   readonly format: BackendFormat

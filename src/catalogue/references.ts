@@ -6,12 +6,13 @@
  * in silence what somebody did on purpose. What the file would have changed is told, line by line.
  */
 import type { Rates } from "../../actors/money/price.ts"
-import { type BackendFormat, passRule, TRANSLATED } from "../language/request.ts"
+import { type BackendFormat, passRule, setProblem, TRANSLATED } from "../language/request.ts"
 import { costProblems } from "./exchange.ts"
 import {
   type AliasSeed,
   type CatalogueFile,
   type CatalogueProblem,
+  FIELD_NAME,
   type ModelSeed,
   shown,
   type UpstreamSeed,
@@ -60,7 +61,13 @@ function modelProblems(file: string, model: ModelSeed, models: Models): Catalogu
     const allowed = passRule(name)
     if (allowed !== undefined) problems.push({ file, entry, field: `pass[${index}]`, found: shown(name), allowed })
   }
-  const ofPool = [...poolProblems(model), ...formatProblems(model), ...costProblemsOf(model), ...featureProblems(model)]
+  const ofPool = [
+    ...poolProblems(model),
+    ...formatProblems(model),
+    ...costProblemsOf(model),
+    ...featureProblems(model),
+    ...adaptationProblems(model),
+  ]
   problems.push(...ofPool.map((problem) => ({ file, entry, ...problem })))
   if (model.effective_at !== undefined) problems.push(...timeProblems(file, entry, "effective_at", model.effective_at))
   return problems
@@ -126,6 +133,37 @@ const costProblemsOf = (model: ModelSeed) =>
       ...problem,
     })),
   )
+
+/** The body that Bedrock's InvokeModel takes has a list of its own of what may be in it. */
+const SETTABLE_ON_INVOKE = ["stop_sequences", "temperature", "top_p", "top_k", "thinking", "output_config"]
+
+const adaptationProblems = (model: ModelSeed): Found[] =>
+  model.upstreams.flatMap(({ set = {}, needs = [], format, model: id }, index): Found[] => {
+    const at = upstreamField(model, index)
+    const misnamed = Object.keys(set).find((name) => !new RegExp(FIELD_NAME).test(name))
+    const problem =
+      misnamed === undefined ? setProblem(set) : { path: "", allowed: "names of letters, digits and _, at most 64" }
+    const invoked = format === "bedrock" && id.includes("anthropic.")
+    const lost = invoked ? Object.keys(set).find((name) => !SETTABLE_ON_INVOKE.includes(name)) : undefined
+    const found = shown(set)
+    return [
+      ...(problem === undefined
+        ? []
+        : [
+            {
+              field: [`${at}.set`, problem.path].filter((part) => part !== "").join("."),
+              found,
+              allowed: problem.allowed,
+            },
+          ]),
+      ...(lost === undefined
+        ? []
+        : [{ field: `${at}.set.${lost}`, found, allowed: `for this backend one of ${SETTABLE_ON_INVOKE.join(", ")}` }]),
+      ...(needs.length === 0 || format === "chat"
+        ? []
+        : [{ field: `${at}.needs`, found: shown(needs), allowed: "nothing for a backend that does not speak chat" }]),
+    ]
+  })
 
 /** Any backend's answer is told in any client's format. A web search is made by backends of some alone. */
 function featureProblems({ features, endpoints, upstreams }: ModelSeed): Found[] {

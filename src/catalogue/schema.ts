@@ -5,8 +5,9 @@
 import { type Static, type TSchema, Type } from "@sinclair/typebox"
 import { Value, ValueErrorType } from "@sinclair/typebox/value"
 import { roundings } from "../../actors/money/price.ts"
-import { isObject } from "../language/json.ts"
-import { BACKEND_FORMATS, ENDPOINTS } from "../language/request.ts"
+import { isObject, type JsonObject } from "../language/json.ts"
+import { EFFORTS } from "../language/prompt.ts"
+import { BACKEND_FORMATS, ENDPOINTS, NEEDS } from "../language/request.ts"
 
 const text = Type.String({ minLength: 1, description: "a text that is not empty" })
 const modelId = Type.String({
@@ -93,6 +94,13 @@ const UpstreamEntry = object({
   priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 100, description: "a whole number from 0 to 100" })),
   weight: Type.Optional(weight),
   ...limits,
+  set: Type.Optional(
+    Type.Unsafe<JsonObject>(
+      Type.Record(Type.String(), Type.Unknown(), { description: "an object of request fields by their names" }),
+    ),
+  ),
+  efforts: Type.Optional(list(oneOf(EFFORTS), 1)),
+  needs: Type.Optional(list(oneOf(NEEDS))),
   cost: Type.Optional(CostEntry),
 })
 

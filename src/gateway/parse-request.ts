@@ -12,7 +12,7 @@ import { Failure, invalid } from "../failure/failure.ts"
 import { extentOf, LARGE_BODY_BYTES, MANY_VALUES, parseBody, readModel } from "../wire/body.ts"
 import { conversationKey, nameInHeaders } from "../wire/conversation.ts"
 import { isTaken } from "../wire/bedrock/invoke.ts"
-import { type BackendModel, takesMessagesFormat } from "../wire/protocol.ts"
+import { type BackendModel, backendModel, takesMessagesFormat } from "../wire/protocol.ts"
 import { type Exchange, exchange } from "../wire/exchange.ts"
 import { DROPPED_FIELDS, droppedFieldsHeader } from "../wire/fields.ts"
 import type { ClientSide } from "../wire/format.ts"
@@ -91,7 +91,7 @@ export async function parseRequest(
         ...(isRetired && { writtenFor }),
         secret,
         accountId,
-        backends: upstreams.map(({ format, model }) => ({ format, model })),
+        backends: upstreams.map(backendModel),
         strip,
         dropped: betas.others.map((beta) => `anthropic-beta.${beta}`),
         conversationName: nameInHeaders(headers),

@@ -3,6 +3,7 @@
  * a backend of the same format gets it back, written anew, with only what the gateway owns changed.
  */
 import { isObject, type Json, type JsonObject, present } from "./json.ts"
+import type { Effort } from "./prompt.ts"
 
 /** The wire formats that are told in the neutral language: a client of one may be served by a backend of another. */
 export const TRANSLATED = ["chat", "messages", "responses"] as const
@@ -152,8 +153,21 @@ export interface WebSearchOptions {
   readonly clientSources: ReadonlySet<string>
 }
 
+/** What chat backends may want of a prompt beside what the format says of it (docs/formats.md, "Backends that want it otherwise"). */
+export const NEEDS = ["system_role", "system_first", "answer_after_tools", "short_call_ids"] as const
+export type Need = (typeof NEEDS)[number]
+
+/** What one backend of a model wants otherwise than others of its format (catalogue `upstream`). */
+export interface Adaptation {
+  /** Fields of the operator's, written into every request over what the client wrote there. */
+  readonly set?: JsonObject | undefined
+  /** The efforts that it takes. Undefined for all. */
+  readonly efforts?: readonly Effort[] | undefined
+  readonly needs?: readonly Need[] | undefined
+}
+
 /** The model that a body is written for. */
-export interface Target {
+export interface Target extends Adaptation {
   /** The backend's own name of the model. */
   readonly model: string
   /** Top-level parameters that this model does not take, removed in silence (catalogue `strip`). */
@@ -261,3 +275,44 @@ export function passRule(name: string): string | undefined {
 
 /** Deeper down they limit something else. */
 const LIMITS = new Set("maxtokens maxcompletiontokens maxoutputtokens maxlength".split(" "))
+
+// What a backend's `set` may hold: nothing that routes, prices, streams or limits, and nothing that the gateway writes itself.
+
+const MOST_SET_BYTES = 4_096
+const DEEPEST_SET = 8
+
+/** Beside those that no catalogue passes. */
+const WRITTEN = new Set(
+  (
+    "messages input instructions system prompt suffix functions stream streamoptions store background conversation thread " +
+    "previousresponseid container user safetyidentifier metadata maxtoolcalls toolconfig inferenceconfig performanceconfig"
+  ).split(" "),
+)
+
+/** What would be right in the place of a field that cannot be set, by its path; undefined where all of it can. */
+export function setProblem(set: JsonObject): { readonly path: string; readonly allowed: string } | undefined {
+  for (const name of Object.keys(set))
+    if (WRITTEN.has(bareName(name))) return { path: name, allowed: "a field that the gateway does not write itself" }
+  if (Buffer.byteLength(JSON.stringify(set)) > MOST_SET_BYTES)
+    return { path: "", allowed: `at most ${MOST_SET_BYTES} bytes of JSON` }
+  return problemIn(set, "", 1)
+}
+
+function problemIn(value: Json | undefined, path: string, depth: number): ReturnType<typeof setProblem> {
+  if (typeof value === "string") return isStorable(value) ? undefined : { path, allowed: STORABLE }
+  if (typeof value !== "object" || value === null) return undefined
+  if (depth > DEEPEST_SET) return { path, allowed: `values that are at most ${DEEPEST_SET} deep` }
+  // A template's variables are its own.
+  const isFree = path === "chat_template_kwargs" || path.startsWith("chat_template_kwargs.")
+  for (const [name, inner] of Object.entries(value)) {
+    const at = path === "" ? name : Array.isArray(value) ? `${path}[${name}]` : `${path}.${name}`
+    const allowed = isStorable(name) ? (isFree || Array.isArray(value) ? undefined : passRule(name)) : STORABLE
+    const problem = allowed === undefined ? problemIn(inner, at, depth + 1) : { path: at, allowed }
+    if (problem !== undefined) return problem
+  }
+  return undefined
+}
+
+/** Postgres keeps no other. */
+const STORABLE = "a text of whole characters without NUL"
+const isStorable = (text: string): boolean => text.isWellFormed() && !text.includes("\0")

@@ -251,6 +251,9 @@ const upstreamOf = (seed: UpstreamSeed): Upstream => ({
   priority: seed.priority ?? 0,
   weight: seed.weight ?? 1,
   ...limitsOf(seed),
+  set: seed.set,
+  efforts: seed.efforts,
+  needs: seed.needs,
 })
 
 export interface PriceRow {

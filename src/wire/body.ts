@@ -7,7 +7,9 @@
 import { keepNumbers } from "../language/exact-numbers.ts"
 import { isObject, type Json, type JsonObject, misshapen, notServed, present, shown } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
-import type { Endpoint } from "../language/request.ts"
+import { type Effort, EFFORTS, nearestEffort } from "../language/prompt.ts"
+import type { Adaptation, Endpoint } from "../language/request.ts"
+import { estimateInputTokens } from "./estimate.ts"
 
 export const DEEPEST_NESTING = 64
 /** What a body costs grows with its values more than with its bytes (decisions §13.10). */
@@ -252,3 +254,27 @@ export function serviceTier(backend: Endpoint, { service_tier: tier }: JsonObjec
   if (tier === "flex") return tier
   return backend === "messages" ? "standard_only" : "default"
 }
+
+// What the operator sets of a backend.
+
+/** Where formats, and servers of theirs, have the effort. */
+const PLACES_OF_EFFORT = ["reasoning", "output_config"]
+
+/** A copy with the nearest effort that the backend takes. What is no effort stays. */
+export function withEfforts(body: JsonObject, known: readonly Effort[]): JsonObject {
+  const nearest = (asked: Json | undefined) => {
+    const effort = EFFORTS.find((one) => one === asked)
+    return (effort && nearestEffort(known, effort)) ?? asked
+  }
+  const written: JsonObject = { ...body }
+  if (present(body["reasoning_effort"])) written["reasoning_effort"] = nearest(body["reasoning_effort"])
+  for (const name of PLACES_OF_EFFORT) {
+    const place = body[name]
+    if (isObject(place) && present(place["effort"])) written[name] = { ...place, effort: nearest(place["effort"]) }
+  }
+  return written
+}
+
+/** A template may put what is set into the prompt. */
+export const setTokens = ({ set }: Adaptation): number =>
+  set === undefined ? 0 : estimateInputTokens({ messages: undefined, tools: [], schemas: [set] })

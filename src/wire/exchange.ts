@@ -2,12 +2,14 @@
  * One request between a client's format and a backend's. Equal formats are passed through with the bytes as they are. Different
  * formats are translated through the neutral language (src/language). The gateway knows only this interface.
  */
-import type { Endpoint, ModelRequest, Target } from "../language/request.ts"
+import type { Adaptation, Endpoint, ModelRequest, Target } from "../language/request.ts"
 import type { JsonObject } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import { Failure } from "../failure/failure.ts"
 import { GatheredStream, RelayedStream, shapesFor, TranslatedStream } from "./backend-stream.ts"
 import type { AnswerView, ClientSide, EncodedPrompt, Reply, StreamReader } from "./format.ts"
+import { withEfforts } from "./body.ts"
+import { adaptMessages } from "./chat/messages-in.ts"
 import { withResults } from "./conversation.ts"
 import { continuedBody } from "./messages/server-tools.ts"
 import {
@@ -67,7 +69,7 @@ export function exchange(
 ): DirectExchange | Failure {
   const protocol = protocolOf(backend)
   const { client } = formats[request.endpoint]
-  const target = { model: backend.model, ...takes }
+  const target = { ...backend, ...takes }
   if (isClientFormat(protocol, client)) {
     const refusal = protocol.refuse?.(request.body)
     return (
@@ -81,7 +83,17 @@ export function exchange(
   const encode = protocol.format.backend.encodePrompt(whole, request, target)
   if (encode instanceof Failure) return encode
   const refusal = protocol.refuse?.(encode({ maxOutputTokens: request.maxOutputTokens ?? 1, stream: request.stream }))
-  return refusal ?? new TranslatedExchange(protocol, client, prompt, encode, request.stream)
+  return (
+    refusal ??
+    new TranslatedExchange(protocol, client, prompt, (terms) => adapted(encode(terms), backend), request.stream)
+  )
+}
+
+/** As this backend wants it, and with what the operator sets of it. */
+function adapted(body: JsonObject, { set, efforts, needs }: Adaptation): JsonObject {
+  const fitting = efforts === undefined ? body : withEfforts(body, efforts)
+  if (set === undefined && needs === undefined) return fitting
+  return { ...fitting, ...(needs && { messages: adaptMessages(body["messages"], needs) }), ...set }
 }
 
 /** Whether a backend gets the request as it is in the client's own format, and can refuse nothing of it: there is nothing to translate. */
@@ -199,7 +211,7 @@ class SameFormatExchange extends ExchangeReader implements DirectExchange {
       assistantTurn === undefined
         ? this.#request
         : { ...this.#request, body: continuedBody(this.#request.body, assistantTurn) }
-    return this.client.encodeRequest(request, { ...this.#target, maxOutputTokens, stream })
+    return adapted(this.client.encodeRequest(request, { ...this.#target, maxOutputTokens, stream }), this.#target)
   }
   continued(assistantTurn: JsonObject): DirectExchange {
     return this.#with({ ...this.#variant, assistantTurn })

@@ -4,7 +4,7 @@
  */
 import type { Failure } from "../failure/failure.ts"
 import type { JsonObject } from "../language/json.ts"
-import type { BackendFormat, Endpoint } from "../language/request.ts"
+import type { Adaptation, BackendFormat, Endpoint } from "../language/request.ts"
 import { converseFormat } from "./bedrock/converse.ts"
 import { bedrockFamily, type BedrockOperation, bedrockPath, refuseInvoke } from "./bedrock/invoke.ts"
 import { chatFormat } from "./chat/format.ts"
@@ -17,11 +17,20 @@ import { responsesFormat } from "./responses/format.ts"
 /** The protocol of a backend: its headers, and the envelope of the body. */
 export type BackendProtocol = Endpoint | "bedrock-invoke" | "bedrock-converse"
 
-/** A model at a backend: its format, and its name there. */
-export interface BackendModel {
+/** A model at a backend: its format, its name there, and what that backend wants otherwise. */
+export interface BackendModel extends Adaptation {
   readonly format: BackendFormat
   readonly model: string
 }
+
+/** Without what else a catalogue knows of it. */
+export const backendModel = ({ format, model, set, efforts, needs }: BackendModel): BackendModel => ({
+  format,
+  model,
+  ...(set !== undefined && { set }),
+  ...(efforts !== undefined && { efforts }),
+  ...(needs !== undefined && { needs }),
+})
 
 /** The formats that clients speak. */
 export const formats: Readonly<Record<Endpoint, ClientFormat>> = {

@@ -6,6 +6,9 @@ import { catalogue, messages, model, provider } from "./files.ts"
 
 const pooled = (...upstreams: object[]) => ({ models: [{ ...model("a"), upstream: undefined, upstreams }] })
 
+const nested = (levels: number): object => (levels === 1 ? {} : { a: nested(levels - 1) })
+const sized = (bytes: number) => ({ note: "x".repeat(bytes - JSON.stringify({ note: "" }).length) })
+
 describe("a bad pool is refused with its place", () => {
   const chat = { provider: "first", format: "chat", model: "m" }
   const rows: [name: string, json: unknown, message: string][] = [
@@ -67,6 +70,66 @@ describe("a bad pool is refused with its place", () => {
   ]
   test.each(rows)("%s", (_, json, message) => {
     expect(messages(parseCatalogue("c.json", json))).toEqual([`c.json: model "a": ${message}`])
+  })
+
+  const writes = "a field that the gateway does not write itself"
+  const routes = "a field that routes nothing"
+  test.each<[set: unknown, place: string, allowed: string]>([
+    [7, "", "an object of request fields by their names"],
+    [{ "a b": 1 }, "", "names of letters, digits and _, at most 64"],
+    [{ ["x".repeat(65)]: 1 }, "", "names of letters, digits and _, at most 64"],
+    ...["model", "tools", "service_tier", "Provider", "n", "best_of", "max_new_tokens"].map(
+      (name) => [{ top_k: 1, [name]: 1 }, `.${name}`, routes] as [object, string, string],
+    ),
+    ...["max_tokens", "maxOutputTokens"].map(
+      (name) => [{ [name]: 1 }, `.${name}`, "a field that limits no answer"] as [object, string, string],
+    ),
+    ...["stream", "stream_options", "messages", "system", "store", "user", "metadata", "inferenceConfig"].map(
+      (name) => [{ [name]: 1 }, `.${name}`, writes] as [object, string, string],
+    ),
+    [{ a: [{ b: { models: [] } }] }, ".a[0].b.models", routes],
+    [{ reasoning: { max_tokens: 9 } }, ".reasoning.max_tokens", "a field that limits no answer"],
+    [sized(4_097), "", "at most 4096 bytes of JSON"],
+    [nested(9), ".a.a.a.a.a.a.a.a", "values that are at most 8 deep"],
+    [{ a: "\0" }, ".a", "a text of whole characters without NUL"],
+    [{ a: { "\uD800": 1 } }, ".a.\uD800", "a text of whole characters without NUL"],
+  ])("a set of %j", (set, place, allowed) => {
+    const [problem, ...others] = messages(parseCatalogue("c.json", pooled({ ...chat, set })))
+    expect(problem).toStartWith(`c.json: model "a": upstreams[0].set${place}: found `)
+    expect(problem).toEndWith(`; allowed: ${allowed}`)
+    expect(others).toEqual([])
+  })
+
+  test.each<[object, string]>([
+    [
+      { needs: ["system_last"] },
+      'needs[0]: found "system_last"; allowed: one of system_role, system_first, answer_after_tools, short_call_ids',
+    ],
+    [
+      { format: "messages", needs: ["system_role"] },
+      'needs: found ["system_role"]; allowed: nothing for a backend that does not speak chat',
+    ],
+    [{ efforts: [] }, "efforts: found []; allowed: a list without repeats, not empty; each entry one of none, "],
+    [{ efforts: ["low", "low"] }, 'efforts: found ["low","low"]; allowed: a list without repeats, not empty; '],
+    [
+      { efforts: ["lowest"] },
+      'efforts[0]: found "lowest"; allowed: one of none, minimal, low, medium, high, xhigh, max',
+    ],
+    [
+      { format: "bedrock", model: "anthropic.claude-opus-5", set: { top_k: 1, reasoning_split: true } },
+      'set.reasoning_split: found {"top_k":1,"reasoning_split":true}; allowed: for this backend one of stop_sequences, temperature, top_p, top_k, thinking, output_config',
+    ],
+  ])("%j", (fields, message) => {
+    const [problem, ...others] = messages(parseCatalogue("c.json", pooled({ ...chat, ...fields })))
+    expect(problem).toStartWith(`c.json: model "a": upstreams[0].${message}`)
+    expect(others).toEqual([])
+  })
+
+  test("a set as large and as deep as can be is read as it was written, and so is what a template makes of its own", () => {
+    for (const set of [sized(4_096), nested(8), { chat_template_kwargs: { tools: { max_tokens: 1 } } }]) {
+      const upstream = { ...chat, set, efforts: ["high", "none"], needs: ["short_call_ids", "system_role"] }
+      expect(catalogue(pooled(upstream)).models[0]?.upstreams).toEqual([upstream] as never)
+    }
   })
 
   test("each backend's provider has to be there", () => {

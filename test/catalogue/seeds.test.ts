@@ -57,6 +57,15 @@ test("only the newest large vendor model has its sampling parameters stripped, a
   ])
 })
 
+const needsOf = (id: string) => models.find(({ model }) => model === id)?.upstreams[0]?.needs
+
+test("Mistral's models need what their templates refuse otherwise, and models that know a developer nothing", () => {
+  for (const id of ["mistral-large-3", "ministral-3-14b"])
+    expect(needsOf(id)).toEqual(["system_role", "answer_after_tools", "short_call_ids"])
+  expect(needsOf("qwen3-32b")).toEqual(["system_role"])
+  for (const id of ["gpt-oss-120b", "gpt-oss-20b"]) expect(needsOf(id)).toBeUndefined()
+})
+
 test("a model supports tools exactly if it does not refuse them, and some refuse", () => {
   for (const model of models) expect(model.supports_tools).toBe(!model.unsupported.includes("tools"))
   expect(models.some((model) => !model.supports_tools)).toBe(true)

@@ -130,6 +130,41 @@ describe("chat completions", () => {
     }
   })
 
+  test("a backend gets what its catalogue entry sets and needs, in small bodies and in large ones", async () => {
+    const wanted = {
+      set: { reasoning_split: true, temperature: 0.25 },
+      efforts: ["low" as const, "high" as const],
+      needs: ["system_role" as const],
+    }
+    const upstreams = [{ provider: "simulated", format: "chat" as const, model: "m", ...wanted }]
+    const model = await gateway.model({
+      format: "chat",
+      endpoints: ["chat", "messages"],
+      context_window: null,
+      upstreams,
+    })
+    const developer = { role: "developer", content: "Be brief." } as const
+    for (const size of [1, 300_000]) {
+      const { response } = await openai.chat.completions
+        .create({
+          model,
+          messages: [developer, { role: "user", content: "x ".repeat(size) }],
+          temperature: 1,
+          reasoning_effort: "xhigh",
+        })
+        .withResponse()
+      expect([response.status, response.headers.get("x-dropped-fields")]).toEqual([200, "temperature"])
+      expect(gateway.simulator.calls.at(-1)?.body).toMatchObject({
+        reasoning_split: true,
+        temperature: 0.25,
+        reasoning_effort: "high",
+        messages: [{ role: "system", content: "Be brief." }, { role: "user" }],
+      })
+    }
+    await gateway.post("/v1/messages", buyer.key, { model, messages, max_tokens: 70, temperature: 1 })
+    expect(gateway.simulator.calls.at(-1)?.body).toMatchObject({ reasoning_split: true, temperature: 0.25 })
+  })
+
   test("a failure inside a stream is thrown with its short code", async () => {
     const model = await gateway.model({ format: "chat", script: "text=one+two+three&fault=error-event&after=2" })
     const stream = await openai.chat.completions.create({ model, messages, stream: true })

@@ -297,6 +297,38 @@ test("a pool comes back as it was written, and an older process's word on the fi
   expect(await pool()).toHaveLength(2)
 })
 
+test("what one backend wants otherwise comes back as it was written, and a change of it is one of the model", async () => {
+  const chat = { provider: "first", format: "chat", model: "m" } as const
+  const wanted = {
+    set: { reasoning_split: true, chat_template_kwargs: { note: ["a", 1.5, null] } },
+    efforts: ["low" as const, "high" as const],
+    needs: ["system_role" as const],
+  }
+  await seed(noon, [
+    model("a", {
+      upstreams: [
+        { ...chat, ...wanted },
+        { ...chat, model: "n" },
+      ],
+    }),
+  ])
+  expect(await pool()).toEqual([
+    { ...chat, priority: 0, weight: 1, ...wanted },
+    { ...chat, model: "n", priority: 0, weight: 1 },
+  ])
+  const changed = { ...wanted, set: { reasoning_split: false } }
+  const again = await seed(noon, [
+    model("a", {
+      upstreams: [
+        { ...chat, ...changed },
+        { ...chat, model: "n" },
+      ],
+    }),
+  ])
+  expect(again).toMatchObject({ modelsChanged: 1 })
+  expect(await pool()).toMatchObject([{ set: { reasoning_split: false } }, { model: "n" }])
+})
+
 const dollars = (input: string, more: Partial<CostSeed> = {}): CostSeed => ({
   currency: "USD",
   input,

@@ -4,7 +4,8 @@ import { microToJson } from "../../../actors/money/micro.ts"
 import { inForce, type Rates } from "../../../actors/money/price.ts"
 import type { PriceVersion, Upstream } from "../../catalogue/model.ts"
 import { Failure } from "../../failure/failure.ts"
-import { passRule } from "../../language/request.ts"
+import { EFFORTS } from "../../language/prompt.ts"
+import { NEEDS, passRule } from "../../language/request.ts"
 import { upstreamsOf } from "../../store/catalogue.ts"
 import type { StoredModel } from "../../store/operator/models.ts"
 import { type AnswerOf, refused } from "../route.ts"
@@ -21,6 +22,24 @@ const UpstreamShape = Type.Object({
   max_concurrency: orNull(integer),
   requests_per_minute: orNull(integer),
   tokens_per_minute: orNull(integer),
+  set: described(
+    Type.Record(Type.String(), Type.Unknown()),
+    field("Fields that are written into every request to it.", "Field yang ditulis dalam setiap permintaan kepadanya."),
+  ),
+  efforts: orNull(
+    Type.Array(oneOf(EFFORTS), {
+      description: field(
+        "The efforts of reasoning that it takes; null for all.",
+        "Tingkat upaya penalaran yang diterimanya; null untuk semua.",
+      ),
+    }),
+  ),
+  needs: Type.Array(oneOf(NEEDS), {
+    description: field(
+      "What it wants of a prompt beside what its format says.",
+      "Yang dimintanya dari prompt di samping ketentuan formatnya.",
+    ),
+  }),
 })
 
 export const modelShape = Type.Object(
@@ -72,6 +91,9 @@ const upstreamJson = (upstream: Upstream): Static<typeof UpstreamShape> => ({
   max_concurrency: upstream.maxConcurrency ?? null,
   requests_per_minute: upstream.requestsPerMinute ?? null,
   tokens_per_minute: upstream.tokensPerMinute ?? null,
+  set: upstream.set ?? {},
+  efforts: upstream.efforts === undefined ? null : [...upstream.efforts],
+  needs: [...(upstream.needs ?? [])],
 })
 
 interface Price {

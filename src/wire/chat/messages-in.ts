@@ -1,5 +1,5 @@
 /**
- * The messages of a chat request, into instructions and turns. A run of tool messages is one user turn of results. The
+ * The messages of a chat request, into instructions and turns, and for backends that refuse some. A run of tool messages is one user turn of results. The
  * older `function_call` had no ids: a call gets one from its place in the conversation, which stays as that grows. Data URLs
  * become data, other URLs stay URLs: the gateway never fetches an address that a client names (decisions §7).
  */
@@ -28,6 +28,7 @@ import type {
   ToolResultPart,
   Turn,
 } from "../../language/prompt.ts"
+import type { Need } from "../../language/request.ts"
 
 export interface Conversation {
   readonly instructions: readonly TextPart[]
@@ -226,3 +227,50 @@ export function cacheMark(part: JsonObject): CacheMark | undefined {
   if (!isObject(mark) || !present(mark.type)) return undefined
   return { ttl: typeof mark.ttl === "string" ? mark.ttl : undefined }
 }
+
+// Messages as backends take them whose templates refuse what others take (catalogue `needs`).
+
+/** Messages that nothing is changed in stay the very same. */
+export function adaptMessages(messages: Json | undefined, needs: readonly Need[]): Json | undefined {
+  if (!Array.isArray(messages)) return messages
+  let all: readonly Json[] = messages
+  if (needs.includes("system_first")) all = systemFirst(all)
+  if (needs.includes("system_role"))
+    all = all.map((one) => (isObject(one) && one.role === "developer" ? { ...one, role: "system" } : one))
+  if (needs.includes("answer_after_tools"))
+    all = all.flatMap((one, at) => (isResult(all[at - 1]) && hasRole(one, "user") ? [{ ...ANSWER }, one] : [one]))
+  return needs.includes("short_call_ids") ? all.map(withShortIds) : [...all]
+}
+
+const ANSWER = { role: "assistant", content: "Done." }
+
+const hasRole = (message: Json | undefined, ...roles: readonly Json[]): message is JsonObject =>
+  isObject(message) && roles.includes(message.role ?? null)
+const isResult = (message: Json | undefined): boolean => hasRole(message, "tool", "function")
+const isSystem = (message: Json | undefined): message is JsonObject => hasRole(message, "system", "developer")
+
+/** What follows is folded into the first, as it is where a request is translated. */
+function systemFirst(messages: readonly Json[]): readonly Json[] {
+  const [first, ...later] = messages.filter(isSystem)
+  if (first === undefined || (later.length === 0 && messages[0] === first)) return messages
+  const parts = [first, ...later].flatMap(({ content }) => asParts(content) ?? []).filter(isObject)
+  const texts = parts.flatMap(({ text }) => (typeof text === "string" && text !== "" ? [text] : []))
+  const content = parts.every(({ type }) => type === "text") ? texts.join("\n\n") : parts
+  return [{ ...first, content }, ...messages.filter((one) => !isSystem(one))]
+}
+
+function withShortIds(message: Json): Json {
+  if (!isObject(message)) return message
+  const { tool_calls: calls, tool_call_id: id } = message
+  const written = { ...message }
+  if (Array.isArray(calls))
+    written.tool_calls = calls.map((call) => (isObject(call) ? { ...call, id: shortId(call.id) } : call))
+  if (present(id)) written.tool_call_id = shortId(id)
+  return written
+}
+
+/** Of exactly nine letters and digits, as Mistral's templates want it. */
+const shortId = (id: Json | undefined): Json | undefined =>
+  typeof id !== "string" || /^[A-Za-z0-9]{9}$/.test(id)
+    ? id
+    : new Bun.CryptoHasher("sha256").update(id).digest("hex").slice(0, 9)

@@ -42,6 +42,24 @@ const rates = (input: number) => ({
 const inAnHour = () => new Date(Date.now() + 3_600_000).toISOString()
 const refused = ({ status, json }: { status: number; json: { code: string } }) => [status, json.code]
 
+test("a backend is shown with what it wants otherwise", async () => {
+  const plain = { provider: "simulated", format: "chat", model: "m" } as const
+  const wanted = { set: { reasoning_split: true }, efforts: ["low" as const], needs: ["system_role" as const] }
+  const model = await gateway.model({
+    format: "chat",
+    upstreams: [
+      { ...plain, ...wanted },
+      { ...plain, model: "n" },
+    ],
+  })
+  expect(await shown(model)).toMatchObject({
+    upstreams: [
+      { ...plain, ...wanted },
+      { model: "n", set: {}, efforts: null, needs: [] },
+    ],
+  })
+})
+
 describe("a model's fields", () => {
   test("change at once, with what was and what is told and logged", async () => {
     const model = await gateway.model({ format: "chat" })
