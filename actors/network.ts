@@ -1,6 +1,7 @@
 /**
  * Networks as people write them (CIDR, RFC 4632 and RFC 4291): `203.0.113.0/24`, `2001:db8::/32`, or one address. An IPv6 address
- * that holds an IPv4 one (`::ffff:203.0.113.7`) is that IPv4 address, however the socket tells it.
+ * that holds an IPv4 one (`::ffff:203.0.113.7`) is that IPv4 address, however the socket tells it. And the networks of clients,
+ * which are counted by: their names are kept.
  */
 export interface Network {
   readonly bits: 32 | 128
@@ -35,8 +36,7 @@ export function writeNetwork({ bits, start, prefix }: Network): string {
 
 /** False for what is no address, such as that of a connection that has gone. */
 export function isWithin(networks: readonly Network[], text: string): boolean {
-  // A link's own address may have the name of its interface behind it.
-  const address = readAddress(text.split("%", 1)[0] ?? "")
+  const address = readAddress(withoutZone(text))
   if (address === undefined) return false
   return networks.some(({ bits, start, prefix }) => bits === address.bits && hasPrefix(address, prefix) === start)
 }
@@ -47,6 +47,27 @@ export const isPartOf = (network: Network, networks: readonly Network[]): boolea
     ({ bits, start, prefix }) =>
       bits === network.bits && prefix <= network.prefix && network.start >> BigInt(network.prefix - prefix) === start,
   )
+
+/**
+ * The network that a client is counted by: an IPv4 address, or the /64 of an IPv6 address, which belongs to one customer. A /24 would be
+ * wrong, because its addresses belong to many, and attackers rent single ones. A text that is no address stands for itself.
+ */
+export function networkOf(text: string): string {
+  const address = text.includes(":") ? readAddress(withoutZone(text)) : undefined
+  if (address === undefined) return text
+  return address.bits === 32 ? writeV4(address.value) : `${groupsOf(address.value).slice(0, 4).join(":")}::/64`
+}
+
+/** The /48 of an IPv6 network, of which whoever has one has 65,536; every other network is its own. */
+export const siteOf = (network: string): string =>
+  network.endsWith("::/64") ? `${network.split(":").slice(0, 3).join(":")}::/48` : network
+
+/** The loopback network, from which only this machine can call. */
+export const isLoopbackNetwork = (network: string): boolean =>
+  network === "0:0:0:0::/64" || (network.startsWith("127.") && readV4(network) !== undefined)
+
+/** A link's own address may have the name of its interface behind it. */
+const withoutZone = (text: string): string => text.split("%", 1)[0] ?? ""
 
 const hasPrefix = ({ bits, value }: Address, prefix: number): bigint => value >> BigInt(bits - prefix)
 
@@ -92,9 +113,12 @@ function readGroups(text: string, isEnd: boolean): bigint[] | undefined {
 
 const writeV4 = (value: bigint): string => [24n, 16n, 8n, 0n].map((shift) => (value >> shift) & 0xffn).join(".")
 
+const groupsOf = (value: bigint): string[] =>
+  Array.from({ length: 8 }, (_, place) => ((value >> BigInt(16 * (7 - place))) & 0xffffn).toString(16))
+
 /** The longest run of two or more zero groups is left out, the first of equal ones (RFC 5952). */
 function writeV6(value: bigint): string {
-  const groups = Array.from({ length: 8 }, (_, place) => ((value >> BigInt(16 * (7 - place))) & 0xffffn).toString(16))
+  const groups = groupsOf(value)
   const runs = [...groups.join(":").matchAll(/(?<![0-9a-f])0(?::0)+(?![0-9a-f])/g)].map(([run]) => run)
   const longest = runs.toSorted((a, b) => b.length - a.length)[0]
   if (longest === undefined) return groups.join(":")

@@ -3,6 +3,7 @@
  * is a Failure; each change is committed when its promise resolves.
  */
 import { nanoid } from "nanoid"
+import { networkOf } from "../../actors/network.ts"
 import { Failure, invalid } from "../failure/failure.ts"
 import type { AccountChange, MemberRole, OwnedKey } from "../store/account-settings.ts"
 import type { Account, AccountStore, ClientInfo, FirstSteps, FreezeAct } from "../store/accounts.ts"
@@ -14,7 +15,7 @@ import { knownTimeZone, type Passwords, TimeZone, verifyPassword } from "./field
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
 import type { OwnerMail } from "./owner-mail.ts"
 import { createSessionToken, hashSessionToken } from "./bearer-tokens.ts"
-import { networkOf, type SignUpLimiter, type PasswordThrottle, tooManyFailures } from "./rate-limits.ts"
+import { type SignUpLimiter, type PasswordThrottle, tooManyFailures } from "./rate-limits.ts"
 
 /** What a session's token stands for, and which account a call of it is about. */
 export interface Session {

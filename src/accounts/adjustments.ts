@@ -2,13 +2,13 @@
 import { domainToASCII } from "node:url"
 import { type Micro, minus, zero } from "../../actors/money/micro.ts"
 import { unreachable } from "../../actors/unreachable.ts"
+import { networkOf } from "../../actors/network.ts"
 import { Failure } from "../failure/failure.ts"
 import type { TrialCreditStore, TrialDue } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import { takeFree } from "../store/leases.ts"
 import { adjust, type Adjustment } from "../store/operator/adjustments.ts"
 import type { Act } from "../store/operator/audit.ts"
-import { networkOf } from "./rate-limits.ts"
 
 interface AdjustmentsOptions {
   readonly database: Database

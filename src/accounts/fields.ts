@@ -9,11 +9,11 @@
  */
 import { type Static, Type } from "@sinclair/typebox"
 import { Secret, TOTP } from "otpauth"
+import { networkOf, siteOf } from "../../actors/network.ts"
 import { NPWP } from "../config.ts"
 import { Failure } from "../failure/failure.ts"
-import { siteOf } from "../store/allowances.ts"
 import type { StoredCredentials } from "../store/credentials.ts"
-import { networkOf, type PasswordThrottle } from "./rate-limits.ts"
+import type { PasswordThrottle } from "./rate-limits.ts"
 
 /**
  * One `@`, a domain with a dot, no white space; whether mail arrives there only a mail can tell. At most 254 octets (RFC 5321). No angle

@@ -2,13 +2,13 @@
  * Links by mail: an account's owner proves an address, moves to another one, or resets a forgotten password. Nothing here reveals to a
  * visitor who has an account (except the sign-up, decisions §10).
  */
+import { networkOf } from "../../actors/network.ts"
 import { Failure, invalid } from "../failure/failure.ts"
 import type { AccountMailStore } from "../store/account-mails.ts"
 import type { Account, ClientInfo } from "../store/accounts.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import type { Accounts, Session, Visitor } from "./accounts.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
-import { networkOf } from "./rate-limits.ts"
 import type { OwnerMail } from "./owner-mail.ts"
 import type { TrialCredits } from "./adjustments.ts"
 import type { Passwords } from "./fields.ts"

@@ -7,6 +7,7 @@
  */
 import { PassThrough } from "node:stream"
 import { createTransport } from "nodemailer"
+import { isLoopbackNetwork, networkOf, siteOf } from "../../actors/network.ts"
 import { Failure, wholeSeconds } from "../failure/failure.ts"
 import type { Log } from "../log.ts"
 import { accountMailStore, type AccountMailStore } from "../store/account-mails.ts"
@@ -18,12 +19,11 @@ import {
   type LinkKind,
   type MemberRole,
 } from "../store/account-settings.ts"
-import { type AllowanceStore, siteOf } from "../store/allowances.ts"
+import type { AllowanceStore } from "../store/allowances.ts"
 import type { Database } from "../store/database.ts"
 import { canonical } from "./adjustments.ts"
 import { createSessionToken } from "./bearer-tokens.ts"
 import { ownerMail } from "./owner-mail-texts.ts"
-import { isLoopbackNetwork, networkOf } from "./rate-limits.ts"
 
 /**
  * Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. Of an IPv6 /48, which has 65,536

@@ -3,7 +3,7 @@
  * allows a burst, and then one each `everyMs`, in order of arrival. It stores one time for each name: when the whole burst
  * is available again (the generic cell rate algorithm). Milliseconds.
  */
-import { isIP, isIPv4 } from "node:net"
+import { isLoopbackNetwork, networkOf } from "../../actors/network.ts"
 import { Failure, wholeSeconds } from "../failure/failure.ts"
 import type { SignUpLimits, SignUpStore } from "../store/allowances.ts"
 
@@ -265,35 +265,3 @@ export class SignUpLimiter {
 }
 
 const tooMany = (waitS: number): Failure => new Failure("rate_limit.sign_up", { retryAfterS: wholeSeconds(waitS) })
-
-/**
- * The network of an address: an IPv4 address, or the /64 of an IPv6 address, which belongs to one customer. A /24 would be
- * wrong, because its addresses belong to many, and attackers rent single ones. A text that is no address stands for itself.
- */
-export function networkOf(address: string): string {
-  if (isIP(address) !== 6) return address
-  const groups = groupsOf(address)
-  const [high = 0, low = 0] = groups.slice(6)
-  // An IPv4 client on a dual-stack socket.
-  if (groups.slice(0, 5).every((group) => group === 0) && groups[5] === 0xffff) {
-    return [high >> 8, high & 255, low >> 8, low & 255].join(".")
-  }
-  return `${groups
-    .slice(0, 4)
-    .map((group) => group.toString(16))
-    .join(":")}::/64`
-}
-
-/** The loopback network, from which only this machine can call. */
-export const isLoopbackNetwork = (network: string): boolean =>
-  network === "0:0:0:0::/64" || (isIPv4(network) && network.startsWith("127."))
-
-const numbers = (text: string) => (text === "" ? [] : text.split(":").map((group) => Number.parseInt(group, 16)))
-
-/** The eight groups of an IPv6 address in any spelling. */
-function groupsOf(address: string): number[] {
-  const plain = new URL(`http://[${address.replace(/%.*$/, "")}]`).hostname.slice(1, -1)
-  const [head = "", tail] = plain.split("::")
-  const [left, right] = [numbers(head), numbers(tail ?? "")]
-  return [...left, ...Array.from({ length: 8 - left.length - right.length }, () => 0), ...right]
-}

@@ -6,6 +6,7 @@
  */
 import { nanoid } from "nanoid"
 import { Secret, TOTP } from "otpauth"
+import { isLoopbackNetwork, networkOf } from "../../actors/network.ts"
 import { Failure, invalid, wholeSeconds } from "../failure/failure.ts"
 import type { AllowanceStore } from "../store/allowances.ts"
 import type { Account, ClientInfo } from "../store/accounts.ts"
@@ -17,7 +18,7 @@ import { CODE_LENGTH, hashOf, newCodes, normalized, PERIOD_S, stepOf } from "./f
 import type { Assertion, Attestation, CreationOptions, Passkeys, RequestOptions } from "./passkeys.ts"
 import { isPasskeyId } from "./passkeys.ts"
 import { hashSessionToken } from "./bearer-tokens.ts"
-import { isLoopbackNetwork, networkOf, type PasswordThrottle } from "./rate-limits.ts"
+import type { PasswordThrottle } from "./rate-limits.ts"
 
 /** Wrong codes of an account in an hour, from its own networks and from all others: three of a million codes are right at any time. */
 export const CODE_TRIES = 10

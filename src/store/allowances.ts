@@ -7,6 +7,7 @@
  * at once one gives and the other does not.
  */
 import type { Micro } from "../../actors/money/micro.ts"
+import { siteOf } from "../../actors/network.ts"
 import type { Database, Sql } from "./database.ts"
 
 interface Allowance {
@@ -75,10 +76,6 @@ export interface SignUpStore {
 
 const isUnderWay = (sql: Sql, since: ReturnType<Sql>, lasts: string) =>
   sql`(${since} > now() - ${lasts}::interval and ${since} < now() + ${AHEAD}::interval)`
-
-/** The /48 of an IPv6 network, of which whoever has one has 65,536; every other network is its own. */
-export const siteOf = (network: string): string =>
-  network.endsWith("::/64") ? `${network.split(":").slice(0, 3).join(":")}::/48` : network
 
 /** All networks of a site may make so many times as many as one. */
 const OF_SITE = 4

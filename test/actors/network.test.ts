@@ -1,7 +1,15 @@
 import { BlockList, isIP } from "node:net"
 import { expect, test } from "bun:test"
-import { assert, constantFrom, integer, ipV4, ipV6, oneof, property, string, tuple } from "fast-check"
-import { isPartOf, isWithin, readNetwork, writeNetwork } from "../../actors/network.ts"
+import { array, assert, constantFrom, integer, ipV4, ipV6, oneof, property, string, tuple } from "fast-check"
+import {
+  isLoopbackNetwork,
+  isPartOf,
+  isWithin,
+  networkOf,
+  readNetwork,
+  siteOf,
+  writeNetwork,
+} from "../../actors/network.ts"
 
 const written = (text: string) => {
   const network = readNetwork(text)
@@ -158,4 +166,80 @@ test("who is within a network is within the platform's subnet", () => {
     }),
     { numRuns: 2_000 },
   )
+})
+
+// The names are rows of the database, so that none may ever be another.
+test.each([
+  ["192.0.2.1", "192.0.2.1"],
+  ["::ffff:192.0.2.1", "192.0.2.1"],
+  ["::FFFF:c000:201", "192.0.2.1"],
+  ["0:0:0:0:0:ffff:192.0.2.1%eth0", "192.0.2.1"],
+  ["::192.0.2.1", "0:0:0:0::/64"],
+  ["64:ff9b::192.0.2.1", "64:ff9b:0:0::/64"],
+  ["2001:db8:0:1::1", "2001:db8:0:1::/64"],
+  ["2001:DB8:0:01:ffff:ffff:ffff:ffff", "2001:db8:0:1::/64"],
+  ["2001:db8::", "2001:db8:0:0::/64"],
+  ["2001::3:4:5:6:7", "2001:0:0:3::/64"],
+  ["fe80::1%eth0", "fe80:0:0:0::/64"],
+  ["::1", "0:0:0:0::/64"],
+  ["::", "0:0:0:0::/64"],
+  ["", ""],
+  ["no address", "no address"],
+  ["::1/64", "::1/64"],
+  ["[::1]", "[::1]"],
+  ["192.0.2.1%eth0", "192.0.2.1%eth0"],
+  ["192.0.2.01", "192.0.2.01"],
+  ["192.0.2", "192.0.2"],
+  ["1:2:3:4:5:6:7:8:9", "1:2:3:4:5:6:7:8:9"],
+])("clients at %p are counted by %p", (text, network) => {
+  expect(networkOf(text)).toBe(network)
+})
+
+test("a client is counted by the same network however its address is spelt", () => {
+  const group = oneof(integer({ min: 0, max: 0xffff }), constantFrom(0, 1, 0xffff))
+  const groups = array(group, { minLength: 8, maxLength: 8 })
+  const start = oneof(
+    groups,
+    array(group, { minLength: 2, maxLength: 2 }).map((end) => [0, 0, 0, 0, 0, 0xffff, ...end]),
+  )
+  assert(
+    property(start, (all) => {
+      const hex = all.map((each) => each.toString(16))
+      const [high = 0, low = 0] = all.slice(6)
+      const v4 = [high >> 8, high & 255, low >> 8, low & 255].join(".")
+      const isMapped = hex.slice(0, 6).join(":") === "0:0:0:0:0:ffff"
+      const network = isMapped ? v4 : `${hex.slice(0, 4).join(":")}::/64`
+      const zeros = hex.findIndex((each, place) => each === "0" && hex[place + 1] === "0")
+      const spellings = [
+        hex.join(":"),
+        hex.map((each) => each.padStart(4, "0").toUpperCase()).join(":"),
+        `${hex.slice(0, 6).join(":")}:${v4}`,
+        ...(zeros < 0 ? [] : [`${hex.slice(0, zeros).join(":")}::${hex.slice(zeros + 2).join(":")}`]),
+      ]
+      for (const text of [...spellings, ...spellings.map((each) => `${each}%eth0`)])
+        expect([text, networkOf(text)]).toEqual([text, network])
+    }),
+    { numRuns: 2_000 },
+  )
+})
+
+test("the site of an IPv6 network is its /48, and of any other it is that", () => {
+  const networks = ["2001:db8:0:1::/64", "0:0:0:0::/64", "192.0.2.1", "", "no address"]
+  expect(networks.map(siteOf)).toEqual(["2001:db8:0::/48", "0:0:0::/48", "192.0.2.1", "", "no address"])
+})
+
+test("loopback is this machine's own, and nothing else is", () => {
+  for (const text of ["127.0.0.1", "127.255.0.3", "::1", "::ffff:127.0.0.1"])
+    expect([text, isLoopbackNetwork(networkOf(text))]).toEqual([text, true])
+  for (const text of [
+    "128.0.0.1",
+    "10.0.0.1",
+    "192.168.1.1",
+    "",
+    "127.example",
+    "127.0.0.1.2",
+    "127.0.0",
+    "2001:db8::1",
+  ])
+    expect([text, isLoopbackNetwork(networkOf(text))]).toEqual([text, false])
 })
