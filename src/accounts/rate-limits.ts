@@ -1,9 +1,11 @@
 /**
- * Rate limits against abuse: of password guesses and of sign-ups, by account and by the client's network. A `RateLimiter`
- * allows a burst, and then one each `everyMs`, in order of arrival. It stores one time for each name: when the whole burst
- * is available again (the generic cell rate algorithm). Milliseconds.
+ * Rate limits against abuse: of password guesses and of sign-ups, by account and by the client's network, and so many a minute of
+ * what is free. A `RateLimiter` allows a burst, and then one each `everyMs`, in order of arrival. It stores one time for each
+ * name: when the whole burst is available again (the generic cell rate algorithm). Milliseconds.
  */
+import type { Share } from "../../actors/lease.ts"
 import { isLoopbackNetwork, networkOf } from "../../actors/network.ts"
+import { SlidingWindow, type WindowView } from "../../actors/window.ts"
 import { Failure, wholeSeconds } from "../failure/failure.ts"
 import type { SignUpLimits, SignUpStore } from "../store/allowances.ts"
 
@@ -44,7 +46,7 @@ class RateLimiter {
 }
 
 /** Values by name, up to a capacity. The one that was set longest ago is evicted first. */
-export class RecentEntries<Value> {
+class RecentEntries<Value> {
   readonly #capacity: number
   readonly #values = new Map<string, Value>()
 
@@ -61,10 +63,8 @@ export class RecentEntries<Value> {
     this.#values.delete(name)
     this.#values.set(name, value)
     if (this.#values.size <= this.#capacity) return
-    for (const oldest of this.#values.keys()) {
-      this.#values.delete(oldest)
-      return
-    }
+    const [oldest] = this.#values.keys()
+    if (oldest !== undefined) this.#values.delete(oldest)
   }
 
   delete(name: string): void {
@@ -265,3 +265,36 @@ export class SignUpLimiter {
 }
 
 const tooMany = (waitS: number): Failure => new Failure("rate_limit.sign_up", { retryAfterS: wholeSeconds(waitS) })
+
+interface MinuteLimits {
+  readonly limit: number
+  /** How many names are remembered: more than come within a minute. */
+  readonly remembered: number
+  /** This process's part of the limit, as it is now. */
+  readonly share: () => Share
+  /** Milliseconds. */
+  readonly monotonic: () => number
+}
+
+/** So many a minute of each name, all processes together; for what no key's own window counts. */
+export class MinuteRateLimiter {
+  readonly #terms: MinuteLimits
+  readonly #windows: RecentEntries<SlidingWindow>
+
+  constructor(terms: MinuteLimits) {
+    this.#terms = terms
+    this.#windows = new RecentEntries(terms.remembered)
+  }
+
+  /** What is left with this one, or in how many seconds it may come again; what is refused is not counted. */
+  count(name: string): WindowView | { readonly retryAfterS: number } {
+    const { limit, share, monotonic } = this.#terms
+    // Whole, so that a minute of it is no more than sixty seconds when it is rounded up.
+    const now = Math.floor(monotonic())
+    const window = (this.#windows.get(name) ?? new SlidingWindow(limit)).under(limit, share())
+    if (!window.fits(1, now)) return { retryAfterS: window.waitS(1, now) ?? 1 }
+    window.add(1, now)
+    this.#windows.set(name, window)
+    return window.view(now)
+  }
+}

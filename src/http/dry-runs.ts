@@ -15,10 +15,10 @@ import {
   sumToJson,
 } from "../../actors/money/micro.ts"
 import type { Share } from "../../actors/lease.ts"
-import { SlidingWindow, type WindowView } from "../../actors/window.ts"
+import type { WindowView } from "../../actors/window.ts"
 import type { Accounts } from "../accounts/accounts.ts"
 import type { Keys } from "../accounts/keys.ts"
-import { RecentEntries } from "../accounts/rate-limits.ts"
+import { MinuteRateLimiter } from "../accounts/rate-limits.ts"
 import { Failure, noCapacity } from "../failure/failure.ts"
 import { type Caller, currentRateHeaders, type KeyRefused } from "../gateway/authenticate.ts"
 import type { Arrival } from "../gateway/call.ts"
@@ -251,37 +251,3 @@ const modelJson = ({ slots: { cap, taken, waiting }, waits }: Course) => ({
   waiting,
   would_wait: waits,
 })
-
-export interface MinuteLimits {
-  readonly limit: number
-  /** How many names are remembered: more than come within a minute. */
-  readonly remembered: number
-  /** This process's part of the limit, as it is now. */
-  readonly share: () => Share
-  /** Milliseconds. */
-  readonly monotonic: () => number
-}
-
-/** So many a minute of each name, all processes together; for what no key's own window counts. */
-export class MinuteRateLimiter {
-  readonly #terms: MinuteLimits
-  readonly #windows: RecentEntries<SlidingWindow>
-
-  constructor(terms: MinuteLimits) {
-    this.#terms = terms
-    this.#windows = new RecentEntries(terms.remembered)
-  }
-
-  /** What is left with this one, or in how many seconds it may come again; what is refused is not counted. */
-  count(name: string): WindowView | { readonly retryAfterS: number } {
-    const { limit } = this.#terms
-    // Whole, so that a minute of it is no more than sixty seconds when it is rounded up.
-    const now = Math.floor(this.#terms.monotonic())
-    const share = this.#terms.share()
-    const window = this.#windows.get(name)?.under(limit, share) ?? new SlidingWindow(limit, share)
-    if (!window.fits(1, now)) return { retryAfterS: window.waitS(1, now) ?? 1 }
-    window.add(1, now)
-    this.#windows.set(name, window)
-    return window.view(now)
-  }
-}

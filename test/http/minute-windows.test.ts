@@ -2,8 +2,9 @@ import { expect, test } from "bun:test"
 import { VirtualClock } from "../../actors/kernel/clock.ts"
 import { type Share, whole } from "../../actors/lease.ts"
 import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
+import { MinuteRateLimiter } from "../../src/accounts/rate-limits.ts"
 import type { Failure } from "../../src/failure/failure.ts"
-import { DryRuns, MinuteRateLimiter } from "../../src/http/dry-runs.ts"
+import { DryRuns } from "../../src/http/dry-runs.ts"
 import { chatFormat } from "../../src/wire/chat/format.ts"
 
 test("so many of one name within any minute, of each name by itself", () => {
