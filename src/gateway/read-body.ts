@@ -16,10 +16,10 @@ export interface ReadBodyOptions {
   /** Where its bytes are counted. The small bodies of the dashboard are not counted. */
   readonly reservation?: BodyReservation
   /**
-   * Called before a body of this many bytes is read: at its announced length, or when it grows past them. `isLarge`: with it the
+   * Called before a body of this many bytes is read: at its announced length, or when it grows past them. `holdsMuch`: with it the
    * account would hold more than the part that every account may.
    */
-  readonly admit?: (bytes: number, isLarge: boolean) => MaybePromise<Failure | undefined>
+  readonly admit?: (bytes: number, holdsMuch: boolean) => MaybePromise<Failure | undefined>
 }
 
 const BODY_IDLE_MS = 30_000
@@ -143,8 +143,8 @@ async function readChunks(
       if (end > maxBytes) return tooLarge(maxBytes)
       if (end > bytes.length) {
         const room = Math.min(Math.max(FIRST_BYTES, 2 * bytes.length, end), length ?? maxBytes)
-        const isLarge = reservation?.isSmall(heldBytes + room) === false
-        const refused = length === undefined || isLarge ? await admit?.(end, isLarge) : undefined
+        const holdsMuch = reservation?.isSmall(heldBytes + room) === false
+        const refused = length === undefined || holdsMuch ? await admit?.(end, holdsMuch) : undefined
         if (refused) return refused
         if (reservation?.reserve(heldBytes + room) === false) return noRoom()
         const grown = new Uint8Array(room)

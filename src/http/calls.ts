@@ -205,7 +205,7 @@ async function countTokens(
     clock,
     reservation,
     // Free, so that one large body is nobody's business; but not many at once of whoever has no money.
-    admit: (size, isHeavy) => (isHeavy ? means.body({ bytes: size, isHeavy }) : undefined),
+    admit: (size, holdsMuch) => (holdsMuch ? means.body({ bytes: size, isHeavy: true }) : undefined),
   })
   if (bytes instanceof Failure) return bytes
   const read = await parseRequestBody(bytes, format.endpoint, ports, accountId)
