@@ -9,7 +9,7 @@ import type { Account, ClientInfo } from "../store/accounts.ts"
 import type { SessionStore } from "../store/sessions.ts"
 import type { Accounts, Session, Visitor } from "./accounts.ts"
 import { type AccountChanged, inForce, type KeysChanged } from "./in-force.ts"
-import type { OwnerMail } from "./owner-mail.ts"
+import { ofGateway, type OwnerMail } from "./owner-mail.ts"
 import type { TrialCredits } from "./adjustments.ts"
 import type { Passwords } from "./fields.ts"
 import { hashSessionToken } from "./bearer-tokens.ts"
@@ -94,18 +94,27 @@ export class Links {
 
   /**
    * The response takes the same time for every address, so it does not reveal whether there is an account. The row comes after the
-   * response. Spellings that reach one person count as one address, also where they have no account and nothing is sent; so whoever asks
-   * from a network of the account's owner is counted apart.
+   * response, and so does its place among the gateway's mails, of which an address without an account takes none. Spellings that reach
+   * one person count as one address, also where they have no account and nothing is sent; so whoever asks from a network of the
+   * account's owner is counted apart.
    */
   async requestPasswordReset(email: string, from: ClientInfo): Promise<void | Failure> {
-    const { mail, store, sessions, failed } = this.#parts
+    const { mail, sessions, failed } = this.#parts
     if (!mail.isOn) return noMail()
     const address = email.normalize("NFC")
     const isFromHome = await sessions.isFromHome(address, networkOf(from.address))
     const refused = await mail.admit({ kind: "reset", to: address, from: from.address, isFromHome })
     if (refused !== undefined) return refused
-    store.askReset(address).catch(failed)
+    this.#askReset(address, isFromHome).catch(failed)
     return undefined
+  }
+
+  async #askReset(address: string, isFromHome: boolean): Promise<void> {
+    const { mail, store } = this.#parts
+    if (!(await store.isTaken(address))) return
+    const refused = await mail.count([ofGateway(isFromHome)])
+    if (refused !== undefined) throw new Error(`a new password was asked for: ${refused.message}`)
+    await store.askReset(address)
   }
 
   async resetPassword(token: string, password: string, from: ClientInfo): Promise<void | Failure> {

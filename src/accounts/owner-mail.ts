@@ -27,7 +27,7 @@ import { ownerMail } from "./owner-mail-texts.ts"
 
 /**
  * Mails in an hour. A network may be a whole office; loopback is not counted, as with sign-ups. Of an IPv6 /48, which has 65,536
- * networks, a few cannot use up those of the gateway.
+ * networks, a few cannot use up those of the gateway. It has as many for strangers as for owners, and neither uses up the other's.
  */
 export const mailLimits = { toAddress: 5, ofAccount: 5, fromNetwork: 30, fromSite: 120, ofGateway: 1_000 }
 const HOUR_S = 3_600
@@ -64,18 +64,21 @@ export class OwnerMail {
     return this.#parts.isOn
   }
 
-  /** Counts a mail to an address that the caller names, or tells when there may be one. */
+  /** Counts a mail to an address that the caller names, or tells when there may be one; of a reset not yet what the gateway sends. */
   async admit({ kind, to, from, by, isFromHome = false }: MailRequest) {
     const network = networkOf(from)
     const site = siteOf(network)
-    const { toAddress, ofAccount, fromNetwork, fromSite, ofGateway } = mailLimits
-    const limits = [
+    const { toAddress, ofAccount, fromNetwork, fromSite } = mailLimits
+    return await this.count([
       ...(isLoopbackNetwork(network) ? [] : [{ name: `mail from ${network}`, most: fromNetwork }]),
       ...(isLoopbackNetwork(network) || site === network ? [] : [{ name: `mail from ${site}`, most: fromSite }]),
       ...(by === undefined ? [] : [{ name: `mail of ${by}`, most: ofAccount }]),
       { name: `mail to ${digest(to)}, ${kind}${isFromHome ? ", from home" : ""}`, most: toAddress },
-      { name: "mail", most: ofGateway },
-    ]
+      ...(kind === "reset" ? [] : [ofGateway(by !== undefined || kind === "invitation")]),
+    ])
+  }
+
+  async count(limits: readonly MailLimit[]): Promise<Failure | undefined> {
     for (const limit of limits) {
       const waitS = await this.#parts.allowances.take({ ...limit, seconds: HOUR_S })
       if (waitS !== undefined) return new Failure("rate_limit.mail", { retryAfterS: wholeSeconds(waitS) })
@@ -94,6 +97,9 @@ export class OwnerMail {
     }
   }
 }
+
+type MailLimit = Omit<Parameters<AllowanceStore["take"]>[0], "seconds">
+export const ofGateway = (owners: boolean) => ({ name: owners ? "mail of owners" : "mail", most: mailLimits.ofGateway })
 
 /** Of the person, however the address is spelt. Addresses of people who have no account are not kept. */
 const digest = (email: string): string => new Bun.CryptoHasher("sha256").update(canonical(email)).digest("base64url")

@@ -243,13 +243,48 @@ test("the networks of one IPv6 /48 do not use up the mails of the gateway", asyn
   expect((await askFrom("2001:db8:8::1")).status).toBe(204)
 })
 
-test("one network asks for thirty in an hour, and the gateway sends no more than its own", async () => {
+test("one network asks for thirty in an hour", async () => {
   for (let n = 0; n < mailLimits.fromNetwork; n++) expect((await askFrom("192.0.2.1")).status).toBe(204)
   expect((await askFrom("192.0.2.1")).status).toBe(429)
   expect((await askFrom("192.0.2.2")).status).toBe(204)
+})
+
+/** Asks for a new password, and resolves when that is kept. */
+async function keptFor(email: string, from: string): Promise<void> {
+  const asked = { body: { email }, headers: { "X-Real-IP": from } }
+  expect((await world.call("POST", "/auth/password/forgotten", asked)).status).toBe(204)
+  const kept = () => world.sql`select from account_mails where kind = 'reset' and lower(email) = lower(${email})`
+  while ((await kept()).length === 0) await Bun.sleep(10)
+}
+const usedByStrangers = async () => {
+  const [row] = await world.sql<{ used: number }[]>`select used::int as used from allowances where name = 'mail'`
+  return row?.used ?? 0
+}
+
+test("strangers use up none of the gateway's mails by asking for addresses that have no account", async () => {
+  const { email } = await someone()
+  await Promise.all(Array.from({ length: 20 }, (_, n) => askFrom(`192.0.2.${n}`)))
+  await keptFor(email, "192.0.2.70")
+  expect(await usedByStrangers()).toBe(1)
+})
+
+test("the gateway sends strangers no more than its own in an hour, and tells nobody; owners have theirs apart", async () => {
+  const [one, other, owner] = [await someone(), await someone(), await someone()]
+  await keptFor(one.email, "192.0.2.71")
   await world.sql`update allowances set used = ${mailLimits.ofGateway - 1} where name = 'mail'`
-  expect((await askFrom("192.0.2.2")).status).toBe(204)
-  expect((await askFrom("192.0.2.2")).status).toBe(429)
+  await keptFor(other.email, "192.0.2.71")
+  expect(await usedByStrangers()).toBe(mailLimits.ofGateway)
+  await world.sql`delete from account_mails`
+  const asked = { body: { email: one.email }, headers: { "X-Real-IP": "192.0.2.71" } }
+  expect((await world.call("POST", "/auth/password/forgotten", asked)).status).toBe(204)
+  await Bun.sleep(200)
+  expect(await world.sql`select from account_mails`).toHaveLength(0)
+
+  // Where its owner signs in.
+  await keptFor(owner.email, "127.0.0.1")
+  expect((await post("/auth/email/send-again", undefined, owner.token)).status).toBe(204)
+  await world.sql`update allowances set used = ${mailLimits.ofGateway} where name = 'mail of owners'`
+  expect((await post("/auth/email/send-again", undefined, owner.token)).status).toBe(429)
 })
 
 test("a forgotten password is replaced once, and every session ends", async () => {
