@@ -1,5 +1,6 @@
 /**
- * What an API key may ask and do about itself: what is left of its limits and of its account's balance, and its own run.
+ * What an API key may ask and do about itself: what is left of its limits and of its account's balance, its own calls' records, and its own
+ * run.
  */
 import { Type } from "@sinclair/typebox"
 import { Elysia } from "elysia"
@@ -13,9 +14,12 @@ import type { GatewayPorts } from "../gateway/ports.ts"
 import { RUN_NAME, runIdOf } from "../gateway/runs.ts"
 import type { KeptRun } from "../store/runs.ts"
 import type { UsageSumStore } from "../store/usage-sums.ts"
+import type { UsageStore } from "../store/usage.ts"
 import { keyUsage, usageJson } from "./dashboard/key-json.ts"
 import { endRun, ENDING, receiptOf, RUN_ID, runReceipt, type RunsDeps } from "./dashboard/runs.ts"
 import { inTurn } from "./dashboard/session.ts"
+import { usageDetail } from "./dashboard/usage-rows.ts"
+import { callOf } from "./dashboard/usage.ts"
 import { contextOf, edge } from "./edge.ts"
 import { documented } from "./route.ts"
 import { described, field, micro, text, together } from "./shapes.ts"
@@ -146,6 +150,37 @@ async function balanceOf({ record }: Caller, { accounts, keys, sums, ports }: Ba
 
 /** A clock of another machine may be a little ahead of this one's. */
 const DAY_MS = 24 * 60 * 60 * 1000
+
+interface RecordDeps {
+  readonly ports: Pick<GatewayPorts, "actors" | "clock">
+  readonly usage: UsageStore
+}
+
+/** Also where the key may not see the balance: what its calls cost their heads tell it anyway. */
+export const recordController = (deps: RecordDeps) => {
+  const asked = new Asked()
+  return new Elysia({ name: "record" }).use(edge).get(
+    "/v1/usage/:request_id",
+    ({ request, set, params }) =>
+      answered(deps, { request, set }, (caller) =>
+        asked.once(`${caller.keyHash} ${params.request_id}`, () => recordOf(caller, params.request_id, deps)),
+      ),
+    documented("key", {
+      tag: "Usage",
+      summary: { en: "The final record of a call of this key", id: "Catatan final satu panggilan kunci ini" },
+      description: {
+        en: "As `GET /usage/{request_id}`, for what a stream cost and read. Free, and one request of the key's window. 404 `usage.not_found` until the call has ended, and for calls of other keys, of the same account too.",
+        id: "Seperti `GET /usage/{request_id}`, untuk biaya dan token sebuah stream. Gratis, dan dihitung satu permintaan di jendela kunci. 404 `usage.not_found` sampai panggilannya berakhir, dan untuk panggilan kunci lain, di akun yang sama juga.",
+      },
+      answer: usageDetail,
+    }),
+  )
+}
+
+async function recordOf({ record }: Caller, requestId: string, { usage }: RecordDeps): Promise<object | Failure> {
+  const call = await callOf(usage, record.accountId, requestId)
+  return call instanceof Failure || call.key_id === record.keyId ? call : new Failure("usage.not_found")
+}
 
 type Deps = Pick<RunsDeps, "runs" | "ports">
 

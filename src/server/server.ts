@@ -26,7 +26,7 @@ import { contextOf, edgeHandler, failureOf, failureResponse } from "../http/edge
 import { eventsController } from "../http/events.ts"
 import { healthController, type Readiness, type Ready, readyNow } from "../http/health.ts"
 import { listen, listenForMetrics } from "./sockets.ts"
-import { balanceController, runController } from "../http/own-key.ts"
+import { balanceController, recordController, runController } from "../http/own-key.ts"
 import type { Log } from "../log.ts"
 import type { TopUps } from "../payments/top-ups.ts"
 import { archivesIn } from "../store/archives.ts"
@@ -180,6 +180,7 @@ function routes({
   const authenticate = authenticator(accounts, changes)
   const sums = usageSumStore(database)
   const readiness = readinessOf({ gateway, store })
+  const usage = usageStore(database, archivesIn(config.DATA_DIR))
   const runs = runStore(database)
   // Without this option a host of fewer than four characters, such as `gw`, is taken for a part of the path.
   const app = new Elysia({ handler: { standardHostname: false } })
@@ -189,6 +190,7 @@ function routes({
     })
     .use(callsController(ports, new DryRuns({ ports, accounts, keys, share: () => gateway.share })))
     .use(balanceController({ ports, accounts, keys, sums }))
+    .use(recordController({ ports, usage }))
     .use(runController({ ports, runs }))
     .use(childrenController({ children, changes }))
     .use(
@@ -208,7 +210,7 @@ function routes({
         refunds: payments.refunds,
         accountChanged: (id) => events.accountChanged(id),
         confirmAbove: micro(BigInt(config.ADJUSTMENT_CONFIRM_RP) * MICRO_PER_RUPIAH),
-        usage: usageStore(database, archivesIn(config.DATA_DIR)),
+        usage,
         archives: archivesIn(config.DATA_DIR),
         runs,
         sums,

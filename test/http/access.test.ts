@@ -203,6 +203,8 @@ const rows: Readonly<Record<string, Row>> = {
   "GET /v1/runs/:id": { of: "key", status: 200, id: ownRun },
   "POST /v1/runs/:id/end": { of: "key", status: 200, id: ownRun },
   "GET /v1/balance": { of: "key", status: 200 },
+  // Whose call is whose is looked at in test/http/own-key.test.ts.
+  "GET /v1/usage/:request_id": { of: "key", status: 404, id: () => "req_none" },
   "GET /v1/models": { of: "key", status: 200 },
   "GET /v1/models/*": { of: "key", status: 200, id: () => model },
 

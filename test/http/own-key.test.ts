@@ -2,7 +2,7 @@
  * What keys ask about themselves waits in the lines of their accounts, as what sessions and tokens ask does; and who sends a token waits
  * in the line of the network, before anybody knows whose it is.
  */
-import { afterAll, beforeAll, expect, spyOn, test } from "bun:test"
+import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test"
 import { Accounts } from "../../src/accounts/accounts.ts"
 import { createSessionToken, createToken } from "../../src/accounts/bearer-tokens.ts"
 import { Children } from "../../src/accounts/children.ts"
@@ -96,6 +96,87 @@ test("a key that ends its runs by the dozen has two of them ended at once, and n
   const [open] = await gateway.sql<{ count: number }[]>`
     select count(*)::int as count from runs where key_id = ${key.id} and ends_at > now()`
   expect(open?.count).toBe(10)
+})
+
+describe("a call's record", () => {
+  const hello = [{ role: "user", content: "Hello" }]
+  const call = async (key: string, more: object = {}) => {
+    const answer = await gateway.post("/v1/chat/completions", key, { model: "plain", messages: hello, ...more })
+    await answer.text()
+    return answer.headers.get("x-request-id") ?? ""
+  }
+
+  test.each([false, true])(
+    "is read by its key as its owner reads it, once the call has ended (streamed: %p)",
+    async (stream) => {
+      const person = await gateway.person(10_000)
+      const { key } = await gateway.key(person, { requests_per_minute: 5, shows_balance: false })
+      const id = await call(key, { stream })
+      const told = await ask(key, `/v1/usage/${id}`)
+      expect([told.status, told.headers.get("cache-control")]).toEqual([200, "no-store"])
+      expect(told.headers.get("x-ratelimit-remaining")).toBe("3")
+      const record = await told.json()
+      expect(record).toMatchObject({ request_id: id, status: "ok", streamed: stream, turns: 1, markers: [] })
+      expect(record.charge_micro).toBeGreaterThan(0)
+      expect(record).toEqual(await gateway.usage(person, id))
+    },
+  )
+
+  test("of another key, of a refused call or of none is the same 404, also for the key's parent and its child", async () => {
+    const [person, stranger] = [await gateway.person(10_000), await gateway.person(10_000)]
+    const parent = await gateway.key(person)
+    const body = JSON.stringify({ name: "a token" })
+    const { token } = await (
+      await gateway.dashboard(person, `/keys/${parent.id}/tokens`, { method: "POST", body })
+    ).json()
+    const headers = { authorization: `Bearer ${token}` }
+    const child = await (await fetch(`${gateway.url}/v1/keys`, { method: "POST", headers, body })).json()
+    const [ofParent, ofChild] = [await call(parent.key), await call(child.key)]
+    expect((await ask(child.key, `/v1/usage/${ofChild}`)).status).toBe(200)
+    const refused = await call(parent.key, { model: "unheard-of" })
+    const rows: [key: string, ids: string[]][] = [
+      [parent.key, [ofChild, refused, "req_none", "%00", "x".repeat(300)]],
+      [child.key, [ofParent]],
+      [(await gateway.key(person)).key, [ofParent, ofChild]],
+      [(await gateway.key(stranger)).key, [ofParent]],
+    ]
+    for (const [key, ids] of rows) {
+      for (const id of ids) {
+        const answer = await ask(key, `/v1/usage/${id}`)
+        const { code, error } = await answer.json()
+        expect([answer.status, code, error]).toEqual([404, "usage.not_found", expect.not.stringContaining("key")])
+      }
+    }
+  })
+
+  test("is not there while the call is under way", async () => {
+    const { key } = await gateway.key(await gateway.person(10_000))
+    const model = await gateway.model({ format: "chat", script: "output=20&pace=20" })
+    const body = { model, messages: hello, stream: true }
+    const answer = await gateway.post("/v1/chat/completions", key, body)
+    const id = answer.headers.get("x-request-id") ?? ""
+    const early = await ask(key, `/v1/usage/${id}`)
+    expect([early.status, early.headers.get("x-error-code")]).toEqual([404, "usage.not_found"])
+    await answer.text()
+    expect((await ask(key, `/v1/usage/${id}`)).status).toBe(200)
+  })
+
+  test("is one request of the key's window, and not for a session or a key that is revoked", async () => {
+    const person = await gateway.person(10_000)
+    const { id: keyId, key } = await gateway.key(person, { requests_per_minute: 2 })
+    const id = await call(key)
+    expect((await ask(key, `/v1/usage/${id}`)).status).toBe(200)
+    expect((await ask(key, `/v1/usage/${id}`)).headers.get("x-error-code")).toBe("rate_limit.rpm_exceeded")
+    expect((await ask(person.token, `/v1/usage/${id}`)).headers.get("x-error-code")).toBe("auth.api_key_invalid")
+    // The session's own route takes no key (gateway-api.md, "GET /usage/{request_id}").
+    expect((await ask(key, `/usage/${id}`)).headers.get("x-error-code")).toBe("auth.unauthorized")
+    expect(
+      (await gateway.dashboard(person, `/keys/${keyId}`, { method: "PATCH", body: '{"requests_per_minute":9}' }))
+        .status,
+    ).toBe(200)
+    await gateway.dashboard(person, `/keys/${keyId}/revoke`, { method: "POST" })
+    expect((await ask(key, `/v1/usage/${id}`)).headers.get("x-error-code")).toBe("auth.api_key_revoked")
+  })
 })
 
 const strangers = {
