@@ -79,6 +79,8 @@ test("no page of the dashboard is left out here", async () => {
   expect(paths.filter((path) => !known.has(path))).toEqual([])
 })
 
+const filled = (path: string) => path.replaceAll(/:([a-z-]+)/g, (_, name: keyof typeof ids) => ids[name])
+
 interface Shift {
   readonly value: number
   readonly moved: readonly string[]
@@ -115,7 +117,7 @@ async function shifts(visit: Visit, path: string): Promise<readonly Shift[]> {
       }
     }).observe({ type: "layout-shift", buffered: true })
   })
-  await visit.open(path.replaceAll(/:([a-z-]+)/g, (_, name: keyof typeof ids) => ids[name]))
+  await visit.open(filled(path))
   // What a page does right after it has come: a chart is drawn, a live connection opens.
   await page.waitForTimeout(700)
   await slow.detach()
@@ -151,3 +153,34 @@ for (const size of ["narrow", "desktop"] as const) {
     expect(sum < MAX_SHIFT ? [] : moved).toEqual([])
   })
 }
+
+/** Characters. */
+const LONGEST_LINE = 110
+
+test.each([
+  ...customers
+    .filter((path) => !path.includes("#"))
+    .map((path) => [path, ["/keys", "/usage", "/wallet/statement", "/models"].includes(path)] as const),
+  ...operators.map((path) => [path, path !== "/operator/models/:model"] as const),
+])(
+  "on a screen of 1920 px %s has tables that use it (%p), and no lines of prose too long to read",
+  async (path, isWide) => {
+    const who = path.startsWith("/operator") ? world.operator : person
+    await using visit = await world.visit({ person: who, language: "id" })
+    const { page } = visit
+    await page.setViewportSize({ width: 1920, height: 1080 })
+    await visit.open(filled(path))
+    const [main, lines] = await page.evaluate(() => {
+      const long = [...document.querySelectorAll("main p")].flatMap((block) => {
+        const text = block.textContent
+        const range = document.createRange()
+        range.selectNodeContents(block)
+        const rows = new Set([...range.getClientRects()].map(({ bottom }) => Math.round(bottom / 8))).size
+        return rows === 0 ? [] : [{ text, perLine: text.length / rows }]
+      })
+      return [document.querySelector("main")?.clientWidth ?? 0, long] as const
+    })
+    expect(main).toBe(isWide ? 1440 : 1120)
+    expect(lines.filter(({ perLine }) => perLine > LONGEST_LINE)).toEqual([])
+  },
+)

@@ -14,11 +14,13 @@ interface PageProps {
   readonly title: string
   readonly intro?: ReactNode
   readonly actions?: ReactNode
+  /** Its tables take more of a wide screen. */
+  readonly wide?: boolean
   readonly children: ReactNode
 }
 
 /** A page with its head: the only h1, the purpose, and the main actions. It also sets the title of the browser's tab. */
-export const Page = ({ title, intro, actions, children }: PageProps) => (
+export const Page = ({ title, intro, actions, wide = false, children }: PageProps) => (
   <>
     <title>{`${title} · Loket`}</title>
     <header className="page-head">
@@ -28,7 +30,7 @@ export const Page = ({ title, intro, actions, children }: PageProps) => (
       </div>
       {actions !== undefined && <div className="page-actions">{actions}</div>}
     </header>
-    <div className="page-body">{children}</div>
+    <div className={wide ? "page-body page-wide" : "page-body"}>{children}</div>
   </>
 )
 

@@ -49,7 +49,7 @@ export default function KeysPage() {
     </Button>
   )
   return (
-    <Page title={text.title} intro={text.intro} actions={create}>
+    <Page title={text.title} intro={text.intro} actions={create} wide>
       {keys.data === undefined ? (
         keys.error ? (
           <ErrorState error={keys.error} retry={keys.refetch} />

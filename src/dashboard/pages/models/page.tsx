@@ -24,7 +24,7 @@ export default function ModelsPage() {
   const opened = models.data?.find(({ model }) => model === id)
   const shown = useMemo(() => models.data && chosen(models.data, filter), [models.data, filter])
   return (
-    <Page title={text.title} intro={text.intro}>
+    <Page title={text.title} intro={text.intro} wide>
       <Filters models={models.data ?? []} filter={filter} onChange={setFilter} />
       <Card flush>
         <DataTable

@@ -37,6 +37,8 @@ interface OperatorPageProps {
   readonly title: string
   readonly intro?: ReactNode
   readonly actions?: ReactNode
+  /** Its tables take more of a wide screen, unless it is said. */
+  readonly wide?: boolean
   readonly children: ReactNode
 }
 
@@ -45,7 +47,7 @@ export const OperatorPage = (props: OperatorPageProps) => (
   <>
     <Sections />
     <RoleNote />
-    <Page {...props} />
+    <Page wide {...props} />
   </>
 )
 

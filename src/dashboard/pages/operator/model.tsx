@@ -31,7 +31,7 @@ export default function ModelPage() {
   const model = all?.find((one) => isMeant(one.model, asked))
   if (all !== undefined && model !== undefined) {
     return (
-      <OperatorPage title={model.display_name} intro={<Identity model={model} />}>
+      <OperatorPage title={model.display_name} intro={<Identity model={model} />} wide={false}>
         <Prices model={model} />
         <Settings model={model} />
         <Retirement model={model} all={all} />
@@ -39,7 +39,7 @@ export default function ModelPage() {
     )
   }
   return (
-    <OperatorPage key="unknown" title={text.title}>
+    <OperatorPage key="unknown" title={text.title} wide={false}>
       {all !== undefined ? (
         <EmptyState
           icon={<SearchX />}

@@ -28,6 +28,7 @@ export default function UsagePage() {
     <Page
       title={text.title}
       intro={text.intro}
+      wide
       actions={
         <DownloadLink href={exportAddress(view)} icon={<Download />}>
           {text.download}

@@ -60,6 +60,7 @@ export default function StatementPage() {
     <Page
       title={text.title}
       intro={text.intro}
+      wide
       actions={
         <>
           <DownloadLink href={`/account/statement.csv?month=${month}`} icon={<Download />}>
