@@ -1,7 +1,7 @@
 /** What holds on each page of the dashboard: it fits the narrowest screen and a phone with large text, and nothing moves while it loads on a slow machine. */
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import type { Person } from "../gateway/harness.ts"
-import type { Visit } from "./harness.ts"
+import { eventually, type Visit } from "./harness.ts"
 import { openOperatorWorld, type OperatorWorld, payWrongly, say } from "./operator/world.ts"
 
 /** The sum of all shifts that nobody pressed anything for (web.dev, "Cumulative Layout Shift": good is under 0.1). */
@@ -170,17 +170,17 @@ test.each([
     const { page } = visit
     await page.setViewportSize({ width: 1920, height: 1080 })
     await visit.open(filled(path))
-    const [main, lines] = await page.evaluate(() => {
-      const long = [...document.querySelectorAll("main p")].flatMap((block) => {
+    const width = () => page.locator("main").evaluate((main) => main.clientWidth)
+    await eventually(async () => expect(await width()).toBe(isWide ? 1440 : 1120))
+    const lines = await page.evaluate(() =>
+      [...document.querySelectorAll("main p")].flatMap((block) => {
         const text = block.textContent
         const range = document.createRange()
         range.selectNodeContents(block)
         const rows = new Set([...range.getClientRects()].map(({ bottom }) => Math.round(bottom / 8))).size
         return rows === 0 ? [] : [{ text, perLine: text.length / rows }]
-      })
-      return [document.querySelector("main")?.clientWidth ?? 0, long] as const
-    })
-    expect(main).toBe(isWide ? 1440 : 1120)
+      }),
+    )
     expect(lines.filter(({ perLine }) => perLine > LONGEST_LINE)).toEqual([])
   },
 )

@@ -8,7 +8,16 @@ import { useFormat, useLanguage, useLanguageChange } from "../../i18n/language.t
 import { leaveFor } from "../../shell/session.tsx"
 import { amountIn, parseRupiah } from "../../i18n/figures.ts"
 import { useAccountText } from "./account-text.ts"
-import { ActDialog, MadeBefore, once, ReasonField, useAction, useDraft, useOperatorText } from "./act-dialog.tsx"
+import {
+  ActDialog,
+  Confirm,
+  MadeBefore,
+  once,
+  ReasonField,
+  useAction,
+  useDraft,
+  useOperatorText,
+} from "./act-dialog.tsx"
 import type { OperatorRole } from "./frame.tsx"
 
 const directions = ["credit", "debit"] as const
@@ -118,14 +127,9 @@ export function AdjustDialog({ account, onClose }: AdjustDialogProps) {
             <TriangleAlert aria-hidden="true" />
             <strong>{text.large(format.rupiah(size, "exact"))}</strong>
           </p>
-          <label className="check">
-            <input
-              type="checkbox"
-              checked={values.confirmed}
-              onChange={({ target }) => set({ confirmed: target.checked })}
-            />
+          <Confirm checked={values.confirmed} onChange={({ target }) => set({ confirmed: target.checked })}>
             {text.largeConfirm}
-          </label>
+          </Confirm>
         </div>
       )}
       <ReasonField

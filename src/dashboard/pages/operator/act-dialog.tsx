@@ -76,6 +76,14 @@ export function ReasonField({ missing, shown = false, ...field }: ReasonFieldPro
   )
 }
 
+/** What has to be ticked before something unusual is done. */
+export const Confirm = ({ children, ...box }: ComponentProps<"input">) => (
+  <label className="check">
+    <input type="checkbox" {...box} />
+    {children}
+  </label>
+)
+
 interface Action<Input, Output> {
   readonly run: (input: Input) => Promise<Output>
   /** The notice when it is done. */

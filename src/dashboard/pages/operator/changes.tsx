@@ -5,7 +5,7 @@ import { useChange } from "../../api/queries.ts"
 import { FormDialog } from "../../components/dialog.tsx"
 import { Money } from "../../components/values.tsx"
 import { type Format, useFormat } from "../../i18n/language.tsx"
-import { useAction, useOperatorText } from "./act-dialog.tsx"
+import { Confirm, useAction, useOperatorText } from "./act-dialog.tsx"
 import { useModelText } from "./catalogue.tsx"
 
 type Fields = Readonly<Record<string, unknown>>
@@ -217,10 +217,9 @@ function Jumps({ jumps, confirmed, onConfirm }: JumpsProps) {
           </li>
         ))}
       </ul>
-      <label className="check">
-        <input type="checkbox" checked={confirmed} onChange={({ target }) => onConfirm(target.checked)} />
+      <Confirm checked={confirmed} onChange={({ target }) => onConfirm(target.checked)}>
         {text.jumpConfirm}
-      </label>
+      </Confirm>
     </div>
   )
 }

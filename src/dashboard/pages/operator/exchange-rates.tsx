@@ -11,7 +11,7 @@ import { Card } from "../../components/layout.tsx"
 import { Money, Tag } from "../../components/values.tsx"
 import { texts, useFormat, useLanguage, useLanguageChange } from "../../i18n/language.tsx"
 import { amountIn, parseRupiah } from "../../i18n/figures.ts"
-import { useAction, useDraft } from "./act-dialog.tsx"
+import { Confirm, useAction, useDraft } from "./act-dialog.tsx"
 import { RoleButton } from "./frame.tsx"
 import { useProfitText } from "./margin.tsx"
 
@@ -169,14 +169,9 @@ function RateDialog({ currencies, onClose }: RateDialogProps) {
         onChange={({ target }) => set({ rupiah: target.value, confirmed: false })}
       />
       {isUnsure && (
-        <label className="check">
-          <input
-            type="checkbox"
-            checked={values.confirmed}
-            onChange={({ target }) => set({ confirmed: target.checked })}
-          />
+        <Confirm checked={values.confirmed} onChange={({ target }) => set({ confirmed: target.checked })}>
           {confirm(currency, format.rupiah(micro, "exact"))}
-        </label>
+        </Confirm>
       )}
       <p className="operator-hint">{text.rateNow}</p>
     </FormDialog>
