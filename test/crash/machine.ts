@@ -37,6 +37,12 @@ export class Machine implements Disposable {
     }
   }
 
+  /** Undefined where one can be made; else why a test is left out. */
+  static whyNone(): string | undefined {
+    using machine = Machine.build()
+    return machine === undefined ? "no machine of its own" : undefined
+  }
+
   /** Before a command that runs there. */
   get inside(): string[] {
     return ["ip", "netns", "exec", this.#name]

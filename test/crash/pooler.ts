@@ -5,6 +5,10 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { freePort } from "../free-port.ts"
 
+const program = existsSync("/usr/sbin/pgbouncer") ? "/usr/sbin/pgbouncer" : Bun.which("pgbouncer")
+/** Undefined where there is one; else why a test is left out. */
+export const noPooler = program === null ? "no PgBouncer" : undefined
+
 export type PoolMode = "session" | "transaction" | "statement"
 
 interface PoolerOptions {
@@ -33,7 +37,6 @@ export class Pooler implements AsyncDisposable {
     target: string,
     { mode, settings: further, host = "127.0.0.1" }: PoolerOptions,
   ): Promise<Pooler | undefined> {
-    const program = existsSync("/usr/sbin/pgbouncer") ? "/usr/sbin/pgbouncer" : Bun.which("pgbouncer")
     if (program === null) return undefined
     const root = mkdtempSync(join(tmpdir(), "loket-pooler-"))
     chmodSync(root, 0o755)

@@ -15,6 +15,9 @@ import { type Disk, mountDisk } from "./disk.ts"
 const DISK_MB = 512
 const START_LIMIT_MS = 30_000
 
+/** Undefined where there are the programs of a server; else why a test is left out. */
+export const noServer = binaries() === undefined ? "no programs of a PostgreSQL server" : undefined
+
 const isRoot = process.getuid?.() === 0
 
 export class PostgresServer implements AsyncDisposable {
