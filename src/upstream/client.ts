@@ -108,12 +108,18 @@ export const brokenFault = (failure: Failure): Fault => ({
   alert: failure.detail.alert === true,
 })
 
-async function readRefusal(response: Response, { protocol }: UpstreamCall, { clock }: Network): Promise<Fault> {
+async function readRefusal(response: Response, call: UpstreamCall, { clock }: Network): Promise<Fault> {
+  const { protocol, body: sent } = call
   const text = await firstBytes(response, clock)
   const received = { status: response.status, body: parsed(text) }
   const isBedrock = protocol === "bedrock-invoke" || protocol === "bedrock-converse"
   const { status, body } = isBedrock ? bedrockError(received.status, received.body, response.headers) : received
-  const { failure, alert, field } = classifyBackendError(status, body, response.headers, clock.now())
+  const classify = (isBelieved = true) => classifyBackendError(status, body, response.headers, clock.now(), isBelieved)
+  const found = classify()
+  const words = found.operatorWords
+  const isEcho =
+    words !== undefined && (isEncoded(sent) ? await sent.blob.text() : JSON.stringify(sent)).includes(words)
+  const { failure, alert, field } = isEcho ? classify(false) : found
   return { failure, retryAfterMs: retryDelay(status, failure), opened: false, alert, status, field }
 }
 

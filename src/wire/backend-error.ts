@@ -14,34 +14,43 @@ export interface BackendError {
   readonly alert: boolean
   /** The field of the request that it names, as it names it: not for a client's eyes before it is known as one of its own. */
   readonly field: string
+  /** The words by which it was taken for the operator's fault. Where the request has them too, they are the client's own. */
+  readonly operatorWords: string | undefined
 }
 
-/** Judges a response that is not 2xx. `body` is its text or parsed JSON. */
+/** Judges a response that is not 2xx. `body` is its text or parsed JSON; words that are not `believed` say nothing of the operator. */
 export const classifyBackendError = (
   status: number,
   body: Json | undefined,
   headers: Pick<Headers, "get">,
   nowMs: number,
+  believed = true,
 ): BackendError => {
   const facts = readError(body)
-  const { failure, alert } = judge(status, facts)
+  const operatorWords = believed ? operatorWordsIn(facts) : undefined
+  const { failure, alert } = judge(status, facts, operatorWords)
   const retryAfterS = status === 429 || status >= 500 ? parseRetryAfter(headers.get("retry-after"), nowMs) : undefined
   return {
     failure: retryAfterS === undefined ? failure : new Failure(failure.code, { retryAfterS }),
     alert,
     field: facts.field,
+    operatorWords,
   }
 }
 
 /** Judges an error that a backend reports inside a stream or a 2xx body: the event or body that carries it. */
 export const classifyErrorObject = (body: Json | undefined): Failure => {
   const facts = readError(body)
-  const { failure, alert } = judge(impliedStatus(facts), facts)
+  const { failure, alert } = judge(impliedStatus(facts), facts, operatorWordsIn(facts))
   return alert ? new Failure(failure.code, { ...failure.detail, alert }) : failure
 }
 
-const judge = (status: number, facts: ErrorFacts): Omit<BackendError, "field"> => {
-  const operators = facts.overflowCodes.some((name) => operatorNames.has(name)) || operatorWording.test(facts.text)
+const judge = (
+  status: number,
+  facts: ErrorFacts,
+  operatorWords: string | undefined,
+): Pick<BackendError, "failure" | "alert"> => {
+  const operators = operatorWords !== undefined || facts.overflowCodes.some((name) => operatorNames.has(name))
   switch (status) {
     case 400:
     case 422:
@@ -116,6 +125,26 @@ const operatorNames = new Set([
 ])
 const operatorWording =
   /credit balance is too low|insufficient balance|specified api usage limits|api key not valid|(?:organization|account|workspace) (?:has been|is) (?:disabled|deactivated|suspended)/i
+
+const operatorWordsIn = ({ text }: ErrorFacts): string | undefined =>
+  operatorWording.exec(text.split(messageWithin).map(unquoted).join("\n"))?.[0]
+
+/** Where one vendor's error stands in another's text, its message begins here, as JSON or as Python writes it. */
+const messageWithin = /["'](?:message|error|detail)\\*["']\s*:\s*\\*["']/i
+/** An apostrophe stands in or after a word. */
+const quotations = [
+  /(?<![\p{L}\p{N}])'(?:[\s\S]*'(?![\p{L}\p{N}])|[\s\S]*)/u,
+  ...['"', "`", "‘’", "“”", "«»", "「」"].map((pair) => {
+    const [open = "", close = open] = pair
+    return new RegExp(`${open}(?:[\\s\\S]*${close}|[\\s\\S]*)`)
+  }),
+]
+
+/**
+ * Without what a backend quotes, which a client has written: of each kind of quotation marks all from the first one, for a client may write
+ * them too, to the last, or to the end where none closes.
+ */
+const unquoted = (text: string): string => quotations.reduce((left, quotation) => left.replace(quotation, "…"), text)
 
 /**
  * Of a 429 that passes within a minute, though it has the name of an empty purse (Alibaba's Model Studio). Taken for one, it would hold all

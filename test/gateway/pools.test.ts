@@ -307,6 +307,40 @@ test.each([401, 402, 403])(
   },
 )
 
+const says = (message: string) => () => Response.json({ error: { message } }, { status: 400 })
+
+describe("a backend that says by 400 that its purse is empty", () => {
+  const words = "Credit balance is too low"
+
+  test("is left to others, and the operator is told", async () => {
+    const model = await inOrder(at("a"), at("b"))
+    a.behaves = says(`${words}.`)
+    const response = await chat(model)
+    expect([response.status, asked()]).toEqual([200, [1, 1, 0]])
+    a.behaves = () => undefined
+    expect([(await chat(model)).status, asked()]).toEqual([200, [1, 2, 0]])
+    expect(gateway.complaints.filter((line) => line.includes(requestId(response)))).toHaveLength(1)
+  })
+
+  test.each([
+    ["quotes its client", `Invalid value: '${words}'.`, { reasoning_effort: words }],
+    ["says so in its client's words", `Unknown effort: ${words}`, { reasoning_effort: words }],
+    [
+      "says so in the words of a large request",
+      `Unknown effort: ${words}`,
+      { reasoning_effort: words, messages: [{ role: "user", content: "large ".repeat(60_000) }] },
+    ],
+  ])("or only %s: asked again, and nobody is told", async (_, message, more) => {
+    const model = await inOrder(at("a"), at("b"))
+    a.behaves = says(message)
+    const response = await chat(model, more)
+    expect([response.status, await response.json()]).toMatchObject([400, { code: "upstream.invalid_request" }])
+    a.behaves = () => undefined
+    expect([(await chat(model)).status, asked()]).toEqual([200, [2, 0, 0]])
+    expect(gateway.complaints.filter((line) => line.includes(requestId(response)))).toEqual([])
+  })
+})
+
 test("with no member well the least bad one is asked, and a call is lost only where all fail", async () => {
   const model = await inOrder(at("a"), at("b"))
   a.behaves = () => refusal(429, { "retry-after": "50" })

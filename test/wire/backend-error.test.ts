@@ -337,6 +337,86 @@ test.each(classified)("a backend's %s", (_, status, body, code, alert) => {
   expect(classify(status, text)).toEqual(found)
 })
 
+const alertOf = (error: Json) => classifyErrorObject({ error }).detail.alert
+const WORDS = "credit balance is too low"
+const quoting: [string, string][] = [
+  ["a single one", `Input tag '${WORDS}' found using 'type' does not match any of the expected tags: 'text', 'image'`],
+  ["a double one", `Invalid value: "${WORDS}". Supported values are: "low" and "high".`],
+  ["backticks", `unknown variant \`${WORDS}\`, expected one of \`low\`, \`high\``],
+  ["printed ones", `“${WORDS}” is none of ‘low’ and ‘high’`],
+  ["corners", `参数错误：「${WORDS}」`],
+  ["angles", `valeur inconnue « ${WORDS} »`],
+  ["marks that the client has written too", `Invalid value: 'x' ${WORDS} 'y'. Supported values are: 'low'.`],
+  ["double marks that the client has written too", `Invalid value: "x" ${WORDS} "y".`],
+  ["one that is cut off", `Invalid value: '${"x".repeat(3_000)} ${WORDS}${" x".repeat(2_000)}'`],
+  ["one whose marks are not alike", `Invalid value: '"${WORDS}'`],
+  ["one before an apostrophe", `Input tag '${WORDS}' isn't expected; the tool's schema doesn't have it`],
+  ["one after an apostrophe", `The tool's input doesn't have '${WORDS}'`],
+  [
+    "one after a message of Python",
+    `Error code: 400 - {'error': {'message': "Invalid value: '${WORDS}'", 'code': None}}`,
+  ],
+]
+
+test.each(quoting)("what a client has said is not the operator's fault, quoted in %s", (_, message) => {
+  for (const [status, code] of [
+    [400, invalid],
+    [422, invalid],
+    [429, limited],
+    [500, down],
+  ] as const)
+    expect([status, classify(status, { error: { message } })]).toMatchObject([
+      status,
+      { failure: { code }, alert: false, operatorWords: undefined },
+    ])
+  expect(alertOf({ message, type: "invalid_request_error" })).toBeUndefined()
+})
+
+const anthropic = "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade."
+const ofOperator: [string, string][] = [
+  ["as it is", anthropic],
+  ["beside an apostrophe", `We couldn't serve this: your organization's ${WORDS}.`],
+  ["after a plural's apostrophe", `The users' ${WORDS}.`],
+  ["before what is quoted", `Insufficient balance for "gpt", see 'billing'`],
+  ["after what is quoted", `Model 'claude': this organization has been disabled.`],
+  ["within JSON", `Upstream said: {"type":"error","error":{"type":"invalid_request_error","message":"${anthropic}"}}`],
+  ["within JSON in JSON", `{\\"error\\":{\\"message\\":\\"${anthropic}\\"}}`],
+  ["as Python writes it", `Error code: 400 - {'type': 'error', 'error': {'type': 'x', 'message': '${anthropic}'}}`],
+  ["before another's error", `${anthropic} {"error":"x"}`],
+  [
+    "of a limit",
+    "You have reached your specified API usage limits. You will regain access on 2027-01-01 at 00:00 UTC.",
+  ],
+]
+
+test.each(ofOperator)("the operator's fault is known by its words %s", (_, message) => {
+  for (const status of [400, 422])
+    for (const body of [{ error: { message } }, { error: { message: "x", metadata: { raw: message } } }]) {
+      const { failure, alert, operatorWords = "" } = classify(status, body)
+      expect([failure.code, alert, message.includes(operatorWords)]).toEqual([down, true, true])
+      const doubted = classifyBackendError(status, body, new Headers(), nowMs, false)
+      expect([doubted.failure.code, doubted.alert]).toEqual([invalid, false])
+    }
+})
+
+test("a name of the operator's fault is believed whatever the words are", () => {
+  const named = { error: { code: "billing_error", message: WORDS } }
+  expect(classifyBackendError(400, named, new Headers(), nowMs, false).alert).toBe(true)
+})
+
+test("quotations are looked for in a time that grows with the text", () => {
+  for (const mark of ["'", '"', "`", "\\", "'message':'", " '"]) {
+    const work = (length: number) => {
+      const message = mark.repeat(length / mark.length)
+      return medianWork(() => {
+        for (let time = 0; time < 300; time++) classify(400, { error: { message } })
+      })
+    }
+    work(4_000)
+    expect(work(4_000)).toBeLessThan(24 * work(500))
+  }
+})
+
 const inStream: [Json | undefined, FailureCode][] = [
   [{ type: "error", error: { type: "overloaded_error", message: "Overloaded" } }, down],
   [{ type: "error", error: { type: "rate_limit_error", message: "slow down" } }, limited],
@@ -368,8 +448,6 @@ const inStream: [Json | undefined, FailureCode][] = [
 test.each(inStream)("an error inside a stream: %j", (body, code) => {
   expect(classifyErrorObject(body).code).toBe(code)
 })
-
-const alertOf = (error: Json) => classifyErrorObject({ error }).detail.alert
 
 test("an error inside a stream that is the operator's to mend raises an alert, and no other does", () => {
   for (const type of ["authentication_error", "permission_error", "billing_error", "not_found_error"])
