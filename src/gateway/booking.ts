@@ -201,7 +201,8 @@ function learn(
   if (record.status !== "ok" || tokens === undefined || record.turns > 1) return
   const counted = tokens.input + tokens.cacheRead + tokens.cacheWrite
   // What a file comes to, or what a backend found, says nothing of how a model cuts text.
-  if (request.media === undefined && !hasSearched) calibration.learn(record.model, inputEstimate.texts, counted)
+  if (request.media === undefined && !hasSearched)
+    calibration.learn(accountId, record.model, inputEstimate.texts, counted)
   if (record.absorbed <= record.excess || counted <= request.inputTokens) return
   if (inputEstimate.documents === 0) factors.learn(accountId, record.model, "texts", counted / inputEstimate.texts)
   else factors.learn(accountId, record.model, "documents", (counted - inputEstimate.texts) / inputEstimate.documents)

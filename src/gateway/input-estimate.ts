@@ -77,7 +77,7 @@ async function estimateMedia(
 
 /** `read`: the same documents, with what was found in them. */
 function combineEstimates(
-  { request, model }: InputEstimateTerms,
+  { request, model, accountId }: InputEstimateTerms,
   ports: Ports,
   factors: ReturnType<EstimateFactors["known"]>,
   sent: readonly SentDocument[],
@@ -88,7 +88,7 @@ function combineEstimates(
   const texts = inputTokens - Math.ceil(sum(sent, likelyOf) + likelyImages)
   const images = media !== undefined && !knowsDetail(model) ? media.images.whole : likelyImages
   const documents = sum(read, likelyOf) + images
-  const corrected = texts * ports.calibration.factor(model.id) * factors.texts
+  const corrected = texts * ports.calibration.factor(accountId, model.id) * factors.texts
   const estimate = Math.ceil(corrected + documents * factors.documents)
   // Neither a factor nor a guess says that an input is too large; what was counted does.
   const counted = texts + images + sum(read, (one) => (one.known ? one.likely : 0))
@@ -238,27 +238,44 @@ export class EstimateFactors {
 /**
  * How far the estimator of input tokens is off for each model, learnt from what backends count. Model families cut text
  * differently (one vendor's newest counts up to half more than another's), and an estimate that is under costs the house:
- * the hold is too small. Factors only raise; each process learns its own.
+ * the hold is too small. Factors only raise; each process learns its own. Each account has a running mean of its own, and for all holds
+ * the median of these: what one customer sends, on purpose or not, raises no other's estimates.
  */
 export class Calibration {
-  readonly #means = new Map<string, number>()
+  readonly #models = new Map<string, LearntRatios>()
 
-  /** What an estimate for this model is to be multiplied by: 1 to 1.6. */
-  factor(model: string): number {
-    return Math.min(LARGEST_RATIO, Math.max(1, this.#means.get(model) ?? 1))
+  /** What an estimate of this account's for this model is to be multiplied by: 1 to 1.6. */
+  factor(accountId: string, model: string): number {
+    const learnt = this.#models.get(model)
+    return Math.max(1, learnt?.median ?? 1, learnt?.means.get(accountId) ?? 1)
   }
 
   /** The estimate, before any factor, and what the backend counted of the same prompt. */
-  learn(model: string, estimated: number, counted: number): void {
+  learn(accountId: string, model: string, estimated: number, counted: number): void {
     // Short prompts say more of a backend's fixed additions than of its tokenizer.
     if (estimated < SHORTEST || counted <= 0) return
     const ratio = Math.min(LARGEST_RATIO, counted / estimated)
-    const mean = this.#means.get(model)
-    this.#means.set(model, mean === undefined ? ratio : mean + (ratio - mean) * WEIGHT)
+    const { means } = this.#models.get(model) ?? { means: new Map<string, number>() }
+    const mean = means.get(accountId)
+    means.delete(accountId)
+    means.set(accountId, mean === undefined ? ratio : mean + (ratio - mean) * WEIGHT)
+    const [oldest = ""] = means.keys()
+    if (means.size > MAX_MEANS) means.delete(oldest)
+    const sorted = Float64Array.from(means.values()).sort()
+    this.#models.set(model, { means, median: sorted.length < 2 ? 1 : (sorted[Math.ceil(sorted.length / 2) - 1] ?? 1) })
   }
+}
+
+interface LearntRatios {
+  /** By account; the one that was learnt from last stands last. */
+  readonly means: Map<string, number>
+  /** Of two in the middle the lower one; 1 while there is one account alone. */
+  readonly median: number
 }
 
 const LARGEST_RATIO = 1.6
 const SHORTEST = 500
 /** Of the newest prompt in the running mean. */
 const WEIGHT = 0.05
+/** Accounts of a model that are remembered. */
+const MAX_MEANS = 128

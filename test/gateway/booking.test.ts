@@ -32,8 +32,8 @@ async function bookingOf() {
       withdrawals: ledger.withdrawals,
       finished: (one: FinishedCall) => void finished.push(one),
       calibration: {
-        learn: (model: string, estimate: number, counted: number) =>
-          void learnt.push(`${model} ${counted}/${estimate}`),
+        learn: (accountId: string, model: string, estimate: number, counted: number) =>
+          void learnt.push(`${accountId} ${model} ${counted}/${estimate}`),
       },
       factors: {
         learn: (accountId: string, model: string, of: string, factor: number) =>
@@ -75,7 +75,7 @@ test("an answer is charged, and is over once it is durable: told, learnt from, a
   booking.onSettled("durable")
   expect([booking.charge, booking.isDurable, booking.record?.status]).toEqual([micro(40n), true, "ok"])
   expect(finished).toMatchObject([{ requestId: "req_1", durable: true, record: { status: "ok", charge: micro(40n) } }])
-  expect(learnt).toEqual(["m 0/10"])
+  expect(learnt).toEqual(["acc m 0/10"])
 })
 
 test("what a backend counted of one answered turn is learnt: of text, and for an account whose call the house had to pay for", async () => {
@@ -84,14 +84,14 @@ test("what a backend counted of one answered turn is learnt: of text, and for an
   const dear = { ...counted, output: 400 }
   const usual = { turns: 1, media: undefined as object | undefined, inputTokens: 10, documents: 0, hasSearched: false }
   for (const [tokens, other, expected] of [
-    [counted, {}, ["m 20/10"]],
+    [counted, {}, ["acc m 20/10"]],
     [counted, { turns: 2 }, []],
     [undefined, {}, []],
     [counted, { media: {} }, []],
     [counted, { hasSearched: true }, []],
-    [dear, {}, ["m 20/10", "acc m texts 2"]],
+    [dear, {}, ["acc m 20/10", "acc m texts 2"]],
     [dear, { media: {}, documents: 5 }, ["acc m documents 2"]],
-    [dear, { inputTokens: 20 }, ["m 20/10"]],
+    [dear, { inputTokens: 20 }, ["acc m 20/10"]],
     [dear, { turns: 2 }, []],
   ] as const) {
     const { turns, media, inputTokens, documents, hasSearched } = { ...usual, ...other }

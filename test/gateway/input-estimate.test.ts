@@ -34,7 +34,7 @@ async function estimated(sent: Sent): Promise<InputEstimate & { readonly read: n
     formats = ["chat"],
   } = sent
   const calibration = new Calibration()
-  calibration.learn("m", 1_000, 1_200)
+  calibration.learn("a", "m", 1_000, 1_200)
   const factors = new EstimateFactors(new VirtualClock(), { read: async () => [], write: async () => {} })
   factors.learn("a", "m", "texts", 2)
   factors.learn("a", "m", "documents", 3)
