@@ -285,14 +285,22 @@ const DEEPEST_SET = 8
 const WRITTEN = new Set(
   (
     "messages input instructions system prompt suffix functions stream streamoptions store background conversation thread " +
-    "previousresponseid container user safetyidentifier metadata maxtoolcalls toolconfig inferenceconfig performanceconfig"
+    "previousresponseid container user safetyidentifier metadata maxtoolcalls toolconfig inferenceconfig"
   ).split(" "),
+)
+/** Searches, sound, summaries and haste have prices of their own. */
+const PRICED = new Set(
+  "modalities audio contextmanagement compaction performanceconfig enablesearch searchoptions searchparameters".split(
+    " ",
+  ),
 )
 
 /** What would be right in the place of a field that cannot be set, by its path; undefined where all of it can. */
 export function setProblem(set: JsonObject): { readonly path: string; readonly allowed: string } | undefined {
-  for (const name of Object.keys(set))
+  for (const name of Object.keys(set)) {
     if (WRITTEN.has(bareName(name))) return { path: name, allowed: "a field that the gateway does not write itself" }
+    if (PRICED.has(bareName(name))) return { path: name, allowed: "a field that costs no more than the model's rates" }
+  }
   if (Buffer.byteLength(JSON.stringify(set)) > MOST_SET_BYTES)
     return { path: "", allowed: `at most ${MOST_SET_BYTES} bytes of JSON` }
   return problemIn(set, "", 1)

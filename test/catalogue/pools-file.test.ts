@@ -87,6 +87,10 @@ describe("a bad pool is refused with its place", () => {
     ...["stream", "stream_options", "messages", "system", "store", "user", "metadata", "inferenceConfig"].map(
       (name) => [{ [name]: 1 }, `.${name}`, writes] as [object, string, string],
     ),
+    ...["modalities", "context_management", "performanceConfig", "enable_search"].map(
+      (name) =>
+        [{ [name]: 1 }, `.${name}`, "a field that costs no more than the model's rates"] as [object, string, string],
+    ),
     [{ a: [{ b: { models: [] } }] }, ".a[0].b.models", routes],
     [{ reasoning: { max_tokens: 9 } }, ".reasoning.max_tokens", "a field that limits no answer"],
     [sized(4_097), "", "at most 4096 bytes of JSON"],
