@@ -2,12 +2,12 @@
  * Who is signed in (decisions §10): a bearer token, or the session cookie. A cookie travels by itself, so a call that
  * changes something by cookie must also come from a page of ours. An API key opens nothing here, wherever it stands.
  */
+import { isLoopbackNetwork, networkOf, siteOf } from "../../../actors/network.ts"
 import type { Accounts, Session } from "../../accounts/accounts.ts"
 import { API_KEY_PREFIX } from "../../accounts/bearer-tokens.ts"
 import { type Permission, refusalOf } from "../../accounts/members.ts"
-import { isLoopbackNetwork, networkOf } from "../../accounts/rate-limits.ts"
 import { actingAs } from "../../store/database.ts"
-import { type AllowanceStore, siteOf } from "../../store/allowances.ts"
+import type { AllowanceStore } from "../../store/allowances.ts"
 import { turns } from "../../store/gate.ts"
 import { Failure, wholeSeconds } from "../../failure/failure.ts"
 import { SESSION_DAYS, type ClientInfo } from "../../store/accounts.ts"
