@@ -179,11 +179,6 @@ export class Actor<Command> {
   }
 
   /** An ask that ends what was admitted: like a tell, it is not bound by the mailbox's limit. */
-  askUnbounded<T>(make: CommandFactory<T, Command>, deadlineMs: number): MaybePromise<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(asOutcome)
-    return this.askUnboundedWith(ask, make(ask.reply), deadlineMs)
-  }
-
   askUnboundedWith<T, R>(ask: Ask<T, R>, command: Command, deadlineMs: number): MaybePromise<R> {
     if (this.#state === "stopped") return ask.refused("stopped")
     ask.command = command

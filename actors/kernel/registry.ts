@@ -27,9 +27,8 @@ export interface RegistryOptions<Command> {
 
 export interface RegistryMetrics {
   readonly actors: number
-  /** Commands waiting in all mailboxes, and in the fullest one. */
+  /** Commands waiting in all mailboxes. */
   readonly depth: number
-  readonly deepest: number
   /** Milliseconds that the longest-waiting command has waited. */
   readonly oldestMs: number
 }
@@ -69,11 +68,6 @@ export class Registry<Command> {
   }
 
   /** Asks for the end of what was admitted: never refused for want of room. */
-  askUnbounded<T>(id: string, make: CommandFactory<T, Command>): MaybePromise<Outcome<T>> {
-    const ask = new Ask<T, Outcome<T>>(asOutcome)
-    return this.askUnboundedWith(id, ask, make(ask.reply))
-  }
-
   askUnboundedWith<T, R>(id: string, ask: Ask<T, R>, command: Command): MaybePromise<R> {
     const actor = this.#find(id)
     return actor === undefined
@@ -107,14 +101,12 @@ export class Registry<Command> {
 
   metrics(): RegistryMetrics {
     let depth = 0
-    let deepest = 0
     let oldestMs = 0
     for (const actor of this.#actors.values()) {
       depth += actor.depth
-      deepest = Math.max(deepest, actor.depth)
       oldestMs = Math.max(oldestMs, actor.ageMs)
     }
-    return { actors: this.#actors.size, depth, deepest, oldestMs }
+    return { actors: this.#actors.size, depth, oldestMs }
   }
 
   /** Takes no more ids, lets every actor finish what it was sent, and waits for all of them. */

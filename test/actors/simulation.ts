@@ -4,7 +4,7 @@
  * from the seed alone, so a failing seed fails again.
  */
 import { Account, type AccountCommand, type AccountView, type Charged, type HoldReply } from "../../actors/account.ts"
-import { Actor, type Outcome, type MaybePromise } from "../../actors/kernel/actor.ts"
+import { Actor, type Outcome, type MaybePromise, type Reply } from "../../actors/kernel/actor.ts"
 import type { Random } from "../../actors/kernel/clock.ts"
 import { Registry } from "../../actors/kernel/registry.ts"
 import { Key } from "../../actors/key.ts"
@@ -24,7 +24,7 @@ import { type Micro, micro, minus, smaller, zero } from "../../actors/money/micr
 import { noTokens } from "../../actors/money/price.ts"
 import { calendarAt } from "../../actors/period.ts"
 import { type AcquireReply, Slots, type SlotsCommand, type SlotsView } from "../../actors/slots.ts"
-import { flush, type World, world } from "../kernel/world.ts"
+import { flush, insist, insistOn, type World, world } from "../kernel/world.ts"
 
 const ACCOUNTS = ["rich", "poor"]
 const GRANTED: Readonly<Record<string, bigint>> = { rich: 100_000n, poor: 900n }
@@ -178,9 +178,8 @@ class Simulation {
   }
 
   async #written(): Promise<boolean> {
-    const { backlog, lagMs } = await this.#look(
-      this.#ledger.askUnbounded<LedgerView>((reply) => ({ type: "view", accountId: undefined, reply }), DEADLINE_MS),
-    )
+    const view = (reply: Reply<LedgerView>) => ({ type: "view" as const, accountId: undefined, reply })
+    const { backlog, lagMs } = await this.#look(insist(this.#ledger, view, DEADLINE_MS))
     return backlog === 0 && lagMs === 0
   }
 
@@ -233,12 +232,12 @@ class Simulation {
     const over = this.#random() < 0.2 ? 3 : 1
     const actual = failed ? zero : micro((hold * BigInt(Math.floor(this.#random() * 100)) * BigInt(over)) / 100n)
     const usage = { requestId, tokens: 1, actual, starts }
-    const paid = await this.#keys.askUnbounded<Micro>(key, (reply) => ({ type: "settle", usage, reply }))
+    const paid = await insistOn<Micro, KeyCommand>(this.#keys, key, (reply) => ({ type: "settle", usage, reply }))
     const payable = paid.kind === "ok" ? paid.value : smaller(actual, hold)
     if (paid.kind !== "ok") {
       this.#keys.tellIfActive(key, { type: "settle", usage: { ...usage, actual: payable }, reply: () => {} })
     }
-    const settled = await this.#accounts.askUnbounded<Charged>(account, (reply) => ({
+    const settled = await insistOn<Charged, AccountCommand>(this.#accounts, account, (reply) => ({
       type: "settle",
       requestId,
       actual: payable,
@@ -254,10 +253,8 @@ class Simulation {
     free()
 
     const settlement = settlementOf(opening, charge, absorbed)
-    const durable = await this.#ledger.askUnbounded<Settled>(
-      (reply) => ({ type: "settle", settlement, reply }),
-      DEADLINE_MS,
-    )
+    const settle = (reply: Reply<Settled>) => ({ type: "settle" as const, settlement, reply })
+    const durable = await insist(this.#ledger, settle, DEADLINE_MS)
     if (durable.kind === "ok") {
       this.#must(this.#store.charges.get(requestId) === charge, `${requestId} was told ${charge} before it was durable`)
       this.#told.set(requestId, charge)
@@ -292,19 +289,19 @@ class Simulation {
     for (const account of ACCOUNTS) {
       const settled = this.#store.settledBy(account)
       const purse = await this.#look(
-        this.#accounts.askUnbounded<AccountView>(account, (reply) => ({ type: "view", reply })),
+        insistOn<AccountView, AccountCommand>(this.#accounts, account, (reply) => ({ type: "view", reply })),
       )
       const left = (GRANTED[account] ?? 0n) - settled
       this.#must(purse.held === 0n, `${account} still holds ${purse.held}`)
       this.#must(purse.available === left && left >= 0n, `${account} has ${purse.available}, its books say ${left}`)
       const key = await this.#look(
-        this.#keys.askUnbounded<KeyView>(`key-${account}`, (reply) => ({ type: "view", reply })),
+        insistOn<KeyView, KeyCommand>(this.#keys, `key-${account}`, (reply) => ({ type: "view", reply })),
       )
       this.#must(key.budget?.usage === settled, `the key of ${account} used ${key.budget?.usage} of ${settled}`)
       this.#must(settled <= BUDGET, `the key of ${account} spent ${settled} of ${BUDGET}`)
     }
     const { taken, waiting } = await this.#look(
-      this.#slots.askUnbounded<SlotsView>((reply) => ({ type: "view", reply }), DEADLINE_MS),
+      insist<SlotsView, SlotsCommand>(this.#slots, (reply) => ({ type: "view", reply }), DEADLINE_MS),
     )
     this.#must(taken === 0 && waiting === 0, `${taken} slots are taken, ${waiting} wait`)
     for (const [requestId, charge] of this.#told) {

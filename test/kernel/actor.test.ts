@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import { Actor, type ActorOptions, type Behaviour, type Outcome, type Reply } from "../../actors/kernel/actor.ts"
-import { quiesce, world, type World } from "./world.ts"
+import { insist, quiesce, world, type World } from "./world.ts"
 
 type Command =
   | { readonly type: "echo"; readonly value: number; readonly reply: Reply<number> }
@@ -84,7 +84,7 @@ describe("asks", () => {
     const { actor, seen } = probe(on)
     const asks = [1, 2, 3, 4].map((value) => actor.ask(echo(value), 100))
     expect(actor.tell({ type: "note", value: 5 })).toBe(true)
-    const insistent = actor.askUnbounded(echo(6), 100)
+    const insistent = insist(actor, echo(6), 100)
     expect(await asks[3]).toEqual({ kind: "refused", reason: "full" })
     await quiesce(on)
     expect(await insistent).toEqual(ok(6))
@@ -178,7 +178,7 @@ describe("a crash", () => {
     await quiesce(on)
     expect(await waiting).toEqual({ kind: "refused", reason: "stopped" })
     expect(actor.tell({ type: "note", value: 1 })).toBe(false)
-    expect(await actor.askUnbounded(echo(2), 1_000)).toEqual({ kind: "refused", reason: "stopped" })
+    expect(await insist(actor, echo(2), 1_000)).toEqual({ kind: "refused", reason: "stopped" })
   })
 })
 
@@ -241,7 +241,7 @@ describe("stop", () => {
     const stopped = actor.stop()
     const asked = actor.ask(echo(2), 100)
     expect(actor.tell({ type: "note", value: 3 })).toBe(true)
-    const insisted = actor.askUnbounded(echo(4), 100)
+    const insisted = insist(actor, echo(4), 100)
     await quiesce(on)
     await stopped
     expect([await before, await asked, await insisted]).toEqual([ok(1), { kind: "refused", reason: "stopped" }, ok(4)])

@@ -1,7 +1,15 @@
 /** A runtime whose time and turns move only when a test says so. */
-import type { Runtime } from "../../actors/kernel/actor.ts"
+import {
+  type Actor,
+  asOutcome,
+  type CommandFactory,
+  type MaybePromise,
+  type Outcome,
+  type Runtime,
+} from "../../actors/kernel/actor.ts"
 import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
-import { SeededScheduler } from "../../actors/kernel/turns.ts"
+import type { Registry } from "../../actors/kernel/registry.ts"
+import { Ask, SeededScheduler } from "../../actors/kernel/turns.ts"
 
 export interface World extends Runtime {
   readonly clock: VirtualClock
@@ -32,4 +40,24 @@ export const flush = (): Promise<void> => new Promise((resolve) => setImmediate(
 export async function quiesce({ scheduler }: World): Promise<void> {
   do await flush()
   while (scheduler.step())
+}
+
+/** Asks as who ends what was admitted does, past the mailbox's limit. */
+export function insist<T, Command>(
+  actor: Actor<Command>,
+  make: CommandFactory<T, NoInfer<Command>>,
+  deadlineMs: number,
+): MaybePromise<Outcome<T>> {
+  const ask = new Ask<T, Outcome<T>>(asOutcome)
+  return actor.askUnboundedWith(ask, make(ask.reply), deadlineMs)
+}
+
+/** The same of an actor of a registry. */
+export function insistOn<T, Command>(
+  registry: Registry<Command>,
+  id: string,
+  make: CommandFactory<T, NoInfer<Command>>,
+): MaybePromise<Outcome<T>> {
+  const ask = new Ask<T, Outcome<T>>(asOutcome)
+  return registry.askUnboundedWith(id, ask, make(ask.reply))
 }
