@@ -103,7 +103,7 @@ type Heard = (member: string, model: string, outcome: "answered" | FailureClass,
 export class BackendHealth {
   readonly #clock: Clock
   readonly #heard: Heard
-  /** As many as the catalogue has members of pools. */
+  /** As many as the catalogue has members of pools, and those that it had while their last tries were under way. */
   readonly #backends = new Map<string, Backend>()
 
   constructor(clock: Clock, heard: Heard = () => {}) {
@@ -131,6 +131,12 @@ export class BackendHealth {
       backend.lastFailure = { at: this.#clock.now(), class: found, status: end.fault.status }
       this.#heard(member, model, found, firstMs)
     }
+  }
+
+  /** The catalogue has changed, and has these. What is known of members that are gone is forgotten. */
+  replace(members: readonly { readonly model: string; readonly member: { readonly id: string } }[]): void {
+    const names = new Set(members.map(({ model, member }) => nameOf(member.id, model)))
+    for (const name of this.#backends.keys()) if (!names.has(name)) this.#backends.delete(name)
   }
 
   views(): BackendView[] {
@@ -165,7 +171,7 @@ export class BackendHealth {
   }
 
   #backend(member: string, model: string): Backend {
-    const name = JSON.stringify([member, model])
+    const name = nameOf(member, model)
     const known = this.#backends.get(name)
     if (known !== undefined) return known
     const backend = { member, model, slots: new Map(), everAnswered: 0, everFailed: 0, lastFailure: undefined }
@@ -187,6 +193,8 @@ export class BackendHealth {
     return Math.floor(this.#clock.now() / MINUTE_MS)
   }
 }
+
+const nameOf = (member: string, model: string): string => JSON.stringify([member, model])
 
 export function classOf(fault: Fault): FailureClass {
   const { failure } = fault

@@ -189,9 +189,10 @@ export class Gateway {
   }
 
   replaceCatalogue(loaded: Catalogue): void {
-    const { actors, pools } = this.ports
+    const { actors, health, pools } = this.ports
     this.#parts.catalogue.replace(loaded)
     pools.replace(loaded.models)
+    health.replace(loaded.models.flatMap((model) => pools.all(model)))
     for (const model of loaded.models) actors.models.setCap(model.id, pools.capOf(model))
   }
 

@@ -96,3 +96,19 @@ test("what it came to since the beginning is told too, by member and model, and 
     { member: "first", model: "b-model", calls: 0, everAnswered: 0, everFailed: 1 },
   ])
 })
+
+test("a member that the catalogue has no more is forgotten, and begins anew when it is there again", () => {
+  const health = new BackendHealth(new VirtualClock())
+  const told = () => health.views().map(({ member, model, everFailed }) => `${member} of ${model}: ${everFailed}`)
+  const of = (model: string, id: string) => ({ model, member: { id } })
+  for (const { model, member } of [of("a", "first"), of("a", "second"), of("b", "first")])
+    health.watch(member.id, model).ended(failed(), false)
+  const late = health.watch("second", "a")
+  health.replace([of("a", "first"), of("b", "first"), of("b", "third")])
+  expect(told()).toEqual(["first of a: 1", "first of b: 1"])
+  // One that was under way ends at its own time, and is forgotten with the next change.
+  late.ended(failed(), false)
+  expect(told()).toEqual(["first of a: 1", "first of b: 1", "second of a: 1"])
+  health.replace([of("b", "first")])
+  expect(told()).toEqual(["first of b: 1"])
+})

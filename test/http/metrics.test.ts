@@ -80,6 +80,10 @@ test("members of pools are told with their calls, and whether they are asked", a
   await gateway.sql`insert into member_settings (member, state) values (${bad.member}, 'disabled')`
   await gateway.server.refreshCatalogue()
   expect(await value("loket_member_well", bad)).toBeUndefined()
+  expect(await value("loket_member_tries_total", { ...bad, outcome: "failed" })).toBe(failed)
+  await gateway.model({ format: "chat", model, upstreams: [{ provider: "simulated", format: "chat", model: "good" }] })
+  expect(await value("loket_member_tries_total", { ...of("good"), outcome: "answered" })).toBe(3)
+  expect(await value("loket_member_tries_total", { ...bad, outcome: "failed" })).toBeUndefined()
 })
 
 test("of several workers' members one is held back where no worker asks it, as the alert rules read it", async () => {
