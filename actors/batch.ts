@@ -119,11 +119,12 @@ export class RowsLocked extends Error {
 /** `fenced`: written, but not charged, because this process had been taken for dead and closed. */
 export type Settled = "durable" | "fenced"
 
-/** Many barriers of one command, in all the lanes that it waits for. */
+/** One command's, which lies in all the lanes that it waits for. */
 export interface Barrier {
   readonly kind: "barrier"
   /** Undefined: of all. */
   readonly accountId: string | undefined
+  /** In how many lanes it still lies. */
   waits: number
   readonly reply: Reply<"durable">
 }

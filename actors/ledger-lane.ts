@@ -235,7 +235,7 @@ class Contention {
     return this.#accounts.get(accountOf(entry) ?? "")?.heldUntil ?? Number.NEGATIVE_INFINITY
   }
 
-  /** Others had its rows. False where it is nobody's who just books it; it is forgotten then. */
+  /** Others had its rows. True where it is to be tried again; false of one that was met too often in a row, which is forgotten. */
   met(accountId: string, now: number): boolean {
     const known = this.#accounts.get(accountId) ?? { gapMs: FIRST_GAP_MS, heldUntil: now, meetings: 0 }
     if (known.meetings >= MAX_MEETINGS) {

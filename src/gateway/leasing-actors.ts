@@ -32,7 +32,7 @@ interface Lessees {
   tellAll(command: LeaseCommand): void
 }
 
-/** What keys, runs and accounts have in common: they lease money, and hear what others do with the rest. */
+/** What keys, runs, accounts and breakers have in common: they lease money, and hear what others do with the rest. */
 class LeasingActors {
   readonly #registry: Lessees
 

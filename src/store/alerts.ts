@@ -8,7 +8,7 @@ import type { Database, Sql } from "./database.ts"
 import { hasRoom } from "./outbox.ts"
 
 interface AlertStore {
-  /** Falls of balances. Who wishes ever something else is told a few times a day: the address may be anybody's. */
+  /** Falls of balances: of an account a few a day, however often its owner moves the threshold. The address may be anybody's. */
   findLowBalances(): Promise<void>
   findBudgets(): Promise<void>
 }
