@@ -88,7 +88,8 @@ test("a key that ends its runs by the dozen has two of them ended at once, and n
   using held = holding(RunActors.prototype, "viewIfActive")
   const asking = runs.map((run) => ask(key.key, `/v1/runs/${run}/end`, "POST"))
   expect(await held.begun(2)).toBe(2)
-  expect(ended).toHaveBeenCalledTimes(2)
+  // Of each also the database tells.
+  expect(new Set(ended.mock.calls.map(([runId]) => runId)).size).toBe(2)
   expect((await gateway.dashboard(person, `/keys/${key.id}/revoke`, { method: "POST" })).status).toBe(200)
   held.open()
   const statuses = (await Promise.all(asking)).map(({ status }) => status)
