@@ -79,10 +79,14 @@ const once = { deadlineMs: 5_000, retry: true } as const
 
 /**
  * Whether a record says that its client was answered. One with an error code does not, whatever its status, nor a `billing_error`
- * that was written in the name of a process that is gone: no try was counted, and nobody was told that the answer is whole.
+ * that was written in the name of a process that is gone: no try was counted, and nobody was told that the answer is whole. Nor does a
+ * charge that was taken back of an answer that does not stream: its client was told a failure, which its record does not have.
  */
-const isAnswered = (sql: Sql) => sql`(u.error_code is null and
-  (u.status in ('ok', 'usage_missing') or (u.status = 'billing_error' and u.attempts > 0)))`
+const isAnswered = (
+  sql: Sql,
+) => sql`(u.error_code is null and (u.status in ('ok', 'usage_missing') or (u.status = 'billing_error'
+  and u.attempts > 0 and (u.streamed or not exists (
+    select from transfers t where t.idempotency_key = any (array['void:' || u.request_id, 'void-absorb:' || u.request_id]))))))`
 
 export const callKeyStatements = (database: Database): CallKeyStatements => ({
   /**

@@ -25,12 +25,12 @@ const closeLease = () => database.sql`update leases set closed_at = now() where 
 const record = (
   { requestId }: CallClaim,
   status: string,
-  { attempts = 1, charge = 0, errorCode = null as string | null } = {},
+  { attempts = 1, charge = 0, errorCode = null as string | null, streamed = true } = {},
 ) => database.sql`
   insert into usage (request_id, part, account_id, key_id, lease_id, model, endpoint, streamed, status, input_tokens,
     output_tokens, cache_read_tokens, cache_write_tokens, charge_micro, absorbed_micro, price_id, turns, attempts, error_code,
     flagged, opened_at, duration_ms)
-  values (${requestId}, 0, ${account}, ${one.keyId}, 1, 'm', 'chat', true, ${status}, 5, 7, 1, 2, ${charge}, 0, 1, 1, ${attempts},
+  values (${requestId}, 0, ${account}, ${one.keyId}, 1, 'm', 'chat', ${streamed}, ${status}, 5, 7, 1, 2, ${charge}, 0, 1, 1, ${attempts},
     ${errorCode}, false, now(), 1)`
 const opening = ({ requestId }: CallClaim) => database.sql`
   insert into openings (request_id, account_id, key_id, lease_id, process_id, model, endpoint, streamed, hold_micro, price_id, opened_at)
@@ -126,6 +126,21 @@ test.each<[string, number, string | null]>([
     expect(await kindOf({ ...elsewhere(), fingerprint: hash("another") })).toBe("claimed")
   },
 )
+
+// As a withdrawal does of a charge that was booked after all: a process that dies then has told its client, and has not freed the key.
+test.each([
+  ["a whole answer frees it, for nobody was given that", false, "claimed"],
+  ["a stream keeps it, which was read", true, "finished"],
+] as const)("a charge that was taken back of %s", async (_, streamed, kind) => {
+  await record(one, "ok", { charge: 42, streamed })
+  await database.sql`select take_back_1(${one.requestId})`
+  expect(await kindOf(elsewhere())).toBe(kind)
+})
+
+test("what the house bore of a whole answer, which was given, keeps the key", async () => {
+  await record(one, "billing_error", { streamed: false })
+  expect(await kindOf(elsewhere())).toBe("finished")
+})
 
 describe("when its process is gone", () => {
   test("nobody has it until nothing can be charged any more: neither an opening nor a lease is left", async () => {
