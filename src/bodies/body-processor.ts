@@ -5,15 +5,15 @@
  */
 import { unreachable } from "../../actors/unreachable.ts"
 import { Failure } from "../failure/failure.ts"
-import { type Json, type JsonObject, isObject, present, readText } from "../language/json.ts"
+import { type JsonObject, present, readText } from "../language/json.ts"
 import type { Prompt } from "../language/prompt.ts"
 import { type Endpoint, LIMIT_FIELDS, type ModelRequest, type Target } from "../language/request.ts"
 import { acceptedBetas, invokeBody, unknownOfTools } from "../wire/bedrock/invoke.ts"
-import { parseBody, readModel, endUser, setTokens } from "../wire/body.ts"
+import { cacheKey, endUser, parseBody, readModel, setTokens } from "../wire/body.ts"
 import { conversationOf } from "../wire/conversation.ts"
 import { type BackendModel, clientFormatOf, formats } from "../wire/protocol.ts"
 import { type DirectExchange, type EncodedBody, type EncodingOptions, exchange } from "../wire/exchange.ts"
-import { type Allowance, type FieldCheck, NO_ALLOWANCE, presentPaths, withNames } from "../wire/fields.ts"
+import { type Allowance, type FieldCheck, NO_ALLOWANCE, objectsAt, presentPaths, withNames } from "../wire/fields.ts"
 import { leftOut, leftOutOfOwn } from "../wire/messages/prompt-out.ts"
 import { LONGEST_NAME, prunedPrompt, prunedRequest } from "./prune.ts"
 
@@ -54,14 +54,18 @@ export function decode(
   const unwritten = [...strip, ...backends.flatMap(({ set }) => Object.keys(set ?? {}))]
   const stripped = unwritten.filter((name) => !LIMIT_FIELDS.has(name) && present(decoded.body[name]))
   const unsaid = backends.flatMap((backend) => untranslatableFields(decoded, backend, terms))
+  const conversation = conversationOf(body, conversationName)
   return {
     ...decoded,
     inputTokens: decoded.inputTokens + Math.max(0, ...backends.map(setTokens)),
     dropped: withNames(decoded.dropped, [...dropped, ...stripped, ...unsaid]),
     endUser: endUser(secret, accountId, decoded.ownEndUser),
-    conversation: conversationOf(body, conversationName),
+    conversation,
+    cacheKey: backends.some(keepsByKey) ? cacheKey(secret, accountId, conversation) : undefined,
   }
 }
+
+const keepsByKey = ({ format }: BackendModel): boolean => format === "responses"
 
 /** A failure as it travels between threads. */
 type SerializedFailure = Pick<Failure, "code" | "detail">
@@ -171,6 +175,7 @@ export type BodyReply =
   | { readonly type: "write"; readonly written: EncodedBody }
   | { readonly type: "refused"; readonly refusal: SerializedFailure }
 
+/** Executes one command. */
 export function execute(processor: BodyProcessor, command: BodyCommand): BodyReply {
   const { type, id } = command
   switch (type) {
@@ -287,13 +292,6 @@ function untranslatableTypes(endpoint: Endpoint, body: JsonObject): string[] {
     const types = objectsAt(body, list.split(".")).map((item) => readText(item["type"]))
     return [...new Set(types)].filter((type) => named.test(type)).map((type) => `${list}.${type}`)
   })
-}
-
-function objectsAt(value: Json | undefined, path: readonly string[]): JsonObject[] {
-  if (Array.isArray(value)) return value.flatMap((item) => objectsAt(item, path))
-  const [name, ...rest] = path
-  if (!isObject(value)) return []
-  return name === undefined ? [value] : objectsAt(value[name], rest)
 }
 
 const isTrue: FieldCheck = (value) => value === true

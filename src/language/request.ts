@@ -83,6 +83,8 @@ export interface ModelRequest {
   readonly endUser?: string
   /** What it goes on with. Left out where nothing is called. */
   readonly conversation?: Conversation
+  /** By which a backend finds what it keeps of prompts that begin alike, where the client wrote no key of its own. */
+  readonly cacheKey?: string | undefined
   /** Catalogue id, as the client wrote it. */
   readonly model: string
   readonly stream: boolean

@@ -8,7 +8,7 @@ import { keepNumbers } from "../language/exact-numbers.ts"
 import { isObject, type Json, type JsonObject, misshapen, notServed, present, shown } from "../language/json.ts"
 import { Failure } from "../failure/failure.ts"
 import { type Effort, EFFORTS, nearestEffort } from "../language/prompt.ts"
-import type { Adaptation, Endpoint } from "../language/request.ts"
+import type { Adaptation, Conversation, Endpoint } from "../language/request.ts"
 import { estimateInputTokens } from "./estimate.ts"
 
 export const DEEPEST_NESTING = 64
@@ -220,6 +220,18 @@ export function endUser(secret: Uint8Array, accountId: string, own: string | und
   const account = accountName(secret, accountId)
   return own === undefined ? account : `${account}-${hmacHex(secret, [accountId, own]).slice(0, OWN_DIGITS)}`
 }
+
+/**
+ * For backends that keep prompts by a key, where a client tells none: one of the conversation that it names, else one of the account. Such
+ * backends look at the prompt's beginning beside the key, so conversations that open alike find what they share, and others stay apart.
+ */
+export function cacheKey(secret: Uint8Array, accountId: string, conversation: Conversation): string {
+  const names = "name" in conversation ? [conversation.name] : []
+  return hmacHex(secret, ["cache", accountId, ...names]).slice(0, KEY_DIGITS)
+}
+
+/** 128 bits. */
+const KEY_DIGITS = 32
 
 /** A cache of account names, so that a call needs no hash. */
 const accountNames = new Map<string, { readonly secret: Uint8Array; readonly name: string }>()

@@ -275,3 +275,11 @@ function hasPath(value: Json | undefined, [name, ...rest]: readonly string[], is
   if (Array.isArray(value)) return value.some((item) => hasPath(item, [name, ...rest], is))
   return isObject(value) && hasPath(value[name], rest, is)
 }
+
+/** What stands at the end of a path, the items of lists each for itself. */
+export function objectsAt(value: Json | undefined, path: readonly string[]): JsonObject[] {
+  if (Array.isArray(value)) return value.flatMap((item) => objectsAt(item, path))
+  const [name, ...rest] = path
+  if (!isObject(value)) return []
+  return name === undefined ? [value] : objectsAt(value[name], rest)
+}

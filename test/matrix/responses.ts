@@ -152,7 +152,8 @@ const read = (body: JsonObject): Asked => {
   knows(
     body,
     "model instructions input stream store include tools",
-    "tool_choice parallel_tool_calls max_output_tokens temperature top_p reasoning text safety_identifier service_tier max_tool_calls",
+    "tool_choice parallel_tool_calls max_output_tokens temperature top_p reasoning text safety_identifier service_tier max_tool_calls " +
+      "prompt_cache_key",
   )
   expect(body["store"]).toBe(false)
   const { instructions, input, tools, tool_choice: choice, reasoning, text } = body

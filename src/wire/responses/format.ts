@@ -101,11 +101,12 @@ const FORWARDED: Forwarded = {
 }
 
 export function encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject {
-  const { endUser, features } = request
-  const { user } = request.body
+  const { cacheKey, endUser, features } = request
+  const { user, prompt_cache_key: ownKey } = request.body
   const body = forwardedBody(request, forwarding, FORWARDED)
   own(body, forwarding, "service_tier", serviceTier("responses", request.body))
   own(body, forwarding, "safety_identifier", endUser)
+  if (!present(ownKey)) own(body, forwarding, "prompt_cache_key", cacheKey)
   if (present(user)) own(body, forwarding, "user", endUser)
   if (features.has("web_search")) body["max_tool_calls"] = mostSearches(body["max_tool_calls"])
   body["max_output_tokens"] = answerLimit(request, forwarding)

@@ -48,6 +48,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
   const tools = encodeTools(prompt, names)
   if (tools instanceof Failure) return tools
   const { temperature, topP } = prompt.sampling
+  const key = prompt.cacheKey ?? request.cacheKey
   const body: JsonObject = {
     model: target.model,
     ...conversation(prompt, names),
@@ -57,7 +58,7 @@ export function encodePrompt(prompt: Prompt, request: ModelRequest, target: Targ
     ...encodeText(prompt, target),
     ...(prompt.reasoning ? encodeReasoning(prompt.reasoning) : {}),
     service_tier: serviceTier("responses", request.body),
-    ...(prompt.cacheKey === undefined ? {} : { prompt_cache_key: fittingKey(prompt.cacheKey) }),
+    ...(key === undefined ? {} : { prompt_cache_key: fittingKey(key) }),
     ...(request.endUser === undefined ? {} : { safety_identifier: request.endUser }),
   }
   for (const parameter of target.strip) delete body[parameter]
