@@ -6,6 +6,8 @@ import type { Call } from "../../src/simulator/script.ts"
 import type { Translated } from "../../src/language/request.ts"
 import type { Init, TestGateway } from "../gateway/harness.ts"
 
+export { eventually } from "../eventually.ts"
+
 export const formats = ["chat", "messages", "responses"] as const satisfies readonly Translated[]
 
 const paths: Record<Translated, string> = {
@@ -160,21 +162,6 @@ export class Reading {
       if (done) return this.text
       this.text += this.#decoder.decode(value, { stream: true })
     }
-  }
-}
-
-/** Waits for a condition; throws with `what` after a minute, which is long for the slowest machine. */
-export async function eventually<T>(
-  what: string,
-  look: () => T | Promise<T>,
-  holds: (value: T) => boolean,
-): Promise<T> {
-  const until = performance.now() + 60_000
-  for (;;) {
-    const value = await look()
-    if (holds(value)) return value
-    if (performance.now() > until) throw new Error(`${what}: it stays ${Bun.inspect(value)}`)
-    await Bun.sleep(5)
   }
 }
 

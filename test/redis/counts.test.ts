@@ -7,14 +7,12 @@ import type { Log } from "../../src/log.ts"
 import { RedisCounts } from "../../src/redis/counts.ts"
 import type { FallReason } from "../../src/redis/connection.ts"
 import { noRedis, startRedis, type TestRedis, type Way, wayTo } from "./server.ts"
+import { until } from "../eventually.ts"
 
 const waits = { connectMs: 200, beatMs: 30, pauseMs: 30, tellingMs: 600 }
 /** Where nobody is to be late on a machine that is busy with other things; and what it is. */
 const PATIENT_MS = 5_000
 const ANSWER_MS = 80
-const until = async (holds: () => boolean | Promise<boolean>) => {
-  while (!(await holds())) await Bun.sleep(5)
-}
 
 /** One process's windows of one key: so many of several, each on a way of its own to Redis. */
 class Process implements Disposable {

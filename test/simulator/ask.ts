@@ -97,7 +97,3 @@ export const textOfReply = (reply: unknown): unknown =>
   at(reply, "choices", 0, "message", "content") ??
   at(reply, "content", 0, "text") ??
   at(reply, "output", 0, "content", 0, "text")
-
-export const until = async (what: () => boolean): Promise<void> => {
-  while (!what()) await Bun.sleep(2)
-}

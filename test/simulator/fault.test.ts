@@ -1,19 +1,8 @@
 /** Each fault, over real HTTP, in all three formats. */
 import { describe, expect, test } from "bun:test"
 import { connect } from "node:net"
-import {
-  ask,
-  at,
-  bodyFor,
-  deltasOf,
-  eventsOf,
-  formats,
-  readAll,
-  simulatorForFile,
-  stream,
-  textOfReply,
-  until,
-} from "./ask.ts"
+import { until } from "../eventually.ts"
+import { ask, at, bodyFor, deltasOf, eventsOf, formats, readAll, simulatorForFile, stream, textOfReply } from "./ask.ts"
 
 const simulator = simulatorForFile()
 

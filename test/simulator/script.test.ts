@@ -1,5 +1,6 @@
 /** Each parameter of a script, over real HTTP. */
 import { describe, expect, test } from "bun:test"
+import { until } from "../eventually.ts"
 import {
   ask,
   at,
@@ -11,7 +12,6 @@ import {
   simulatorForFile,
   stream,
   textOfReply,
-  until,
 } from "./ask.ts"
 
 const simulator = simulatorForFile()

@@ -4,7 +4,8 @@ import { createServer } from "node:http"
 import { connect } from "node:net"
 import { Client } from "../../src/simulator/play.ts"
 import { startSimulator } from "../../src/simulator/simulator.ts"
-import { ask, formats, readAll, simulatorForFile, stream, until } from "./ask.ts"
+import { until } from "../eventually.ts"
+import { ask, formats, readAll, simulatorForFile, stream } from "./ask.ts"
 
 const simulator = simulatorForFile()
 

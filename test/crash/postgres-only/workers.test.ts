@@ -5,6 +5,7 @@ import { reconcile } from "../../money/reconcile.ts"
 import { type ChildGateway, House, modelSeed } from "../child.ts"
 import { calling } from "../load.ts"
 import { freePort } from "../../free-port.ts"
+import { until } from "../../eventually.ts"
 
 /** So many connections that the kernel gives some to each worker. */
 const CALLERS = 16
@@ -34,10 +35,6 @@ const listening = async () => valueOf(await metrics(), 'loket_workers{state="lis
 const restarts = async (why: string) => valueOf(await metrics(), `loket_worker_restarts_total{why="${why}"}`)
 const endedCalls = async () => valueOf(await metrics(), 'loket_calls_total{endpoint="chat",model="quick",status="ok"}')
 
-async function until(holds: () => Promise<boolean> | boolean): Promise<void> {
-  while (!(await holds())) await Bun.sleep(50)
-}
-
 const workersOf = (pid: number): number[] =>
   readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim().split(" ").filter(Boolean).map(Number)
 
@@ -59,13 +56,13 @@ test("SIGHUP, to all of them too, replaces them under load: no call is lost, and
   // As `pkill -HUP` and a terminal that is closed do.
   for (const pid of old) process.kill(pid, "SIGHUP")
   gateway.signal("SIGHUP")
-  await until(async () => (await restarts("replaced")) === 2)
+  await until(async () => (await restarts("replaced")) === 2, 50)
   await until(() => !old.some(isAlive))
   await calls.more(2 * CALLERS)
   const outcomes = await calls.stop()
   expect(outcomes.filter((outcome) => outcome !== "whole")).toEqual([])
   expect(workersOf(gateway.pid).filter((pid) => old.includes(pid))).toEqual([])
-  await until(async () => (await endedCalls()) >= outcomes.length)
+  await until(async () => (await endedCalls()) >= outcomes.length, 50)
   expect(await endedCalls()).toBe(outcomes.length)
 
   expect(await gateway.stop()).toBe(0)
@@ -84,7 +81,7 @@ test("a worker that is killed under load is started again, and its calls are bil
   const calls = calling(gateway.url, customer, "quick", CALLERS)
   await calls.more(CALLERS)
   process.kill(workersOf(gateway.pid)[0] ?? 0, "SIGKILL")
-  await until(async () => (await restarts("ended")) === 1 && (await listening()) === 2)
+  await until(async () => (await restarts("ended")) === 1 && (await listening()) === 2, 50)
   await calls.more(2 * CALLERS)
   const outcomes = await calls.stop()
   const whole = outcomes.filter((outcome) => outcome === "whole").length

@@ -31,7 +31,7 @@ export interface PairStage {
 /** How soon a gateway finds out that its sessions are shared. */
 const LEFT_WITHIN_MS = 15_000
 
-async function eventually(holds: () => boolean, withinMs: number): Promise<boolean> {
+async function holdsWithin(holds: () => boolean, withinMs: number): Promise<boolean> {
   const until = performance.now() + withinMs
   while (!holds()) {
     if (performance.now() > until) return false
@@ -132,7 +132,7 @@ export const pairFaults = {
     const [, behind] = stage.slots
     if (stage.poolers.length === 0 || behind === undefined) return false
     for (const pooler of stage.poolers) await pooler.begin("transaction")
-    const ended = await eventually(() => behind.gateway === undefined, LEFT_WITHIN_MS)
+    const ended = await holdsWithin(() => behind.gateway === undefined, LEFT_WITHIN_MS)
     if (!ended) throw new Error("a gateway goes on behind poolers that lend for a transaction")
     const until = performance.now() + stage.longestMs
     while (performance.now() < until) {

@@ -4,6 +4,7 @@ import { soleCredential } from "../../../src/catalogue/model.ts"
 import { backendOf, type Person, startTestGateway, type TestGateway } from "../../gateway/harness.ts"
 import { type Simulator, startSimulator } from "../../../src/simulator/simulator.ts"
 import { type Answer, caller, makeOperator } from "./operator.ts"
+import { eventually } from "../../eventually.ts"
 
 let gateway: TestGateway
 let simulator: Simulator
@@ -60,15 +61,16 @@ async function say(model: string, times = 1): Promise<number[]> {
 const historyOf = async (member: string, query = "") =>
   (await ask(`/operator/backends/history?member=${encodeURIComponent(member)}${query}`)).json
 /** What is gathered is written every few seconds. */
-async function eventually(member: string, count: number, of = member): Promise<Answer["json"][]> {
-  for (let time = 0; time < 1_000; time++) {
-    const { data: all } = await historyOf(member)
-    const data = all.filter((entry: { member: string }) => [of, member].includes(entry.member))
-    if (data.length >= count) return data
-    await Bun.sleep(100)
-  }
-  throw new Error(`fewer than ${count} entries of ${member}`)
-}
+const entriesOf = (member: string, count: number, of = member): Promise<Answer["json"][]> =>
+  eventually(
+    `${count} entries of ${member}`,
+    async () => {
+      await Bun.sleep(100)
+      const { data: all } = await historyOf(member)
+      return all.filter((entry: { member: string }) => [of, member].includes(entry.member)) as Answer["json"][]
+    },
+    (data) => data.length >= count,
+  )
 const eventsOf = (entries: readonly Answer["json"][]): string[] => entries.map(({ event }) => event)
 
 test("a backend that fails is held back and well again in the history, with what failed and what operators did meanwhile", async () => {
@@ -76,14 +78,14 @@ test("a backend that fails is held back and well again in the history, with what
   await say(model, 2)
   status = 500
   expect(new Set(await say(model, 4))).toEqual(new Set([502]))
-  await eventually(member, 1)
+  await entriesOf(member, 1)
   status = undefined
   expect(await say(model)).toEqual([200])
-  await eventually(member, 2)
+  await entriesOf(member, 2)
   const path = `/operator/members/${encodeURIComponent(member)}`
   await ask(path, { state: "draining", weight: 5 }, "PATCH")
   await ask(`${path}/retry`, {})
-  const entries = await eventually(member, 4)
+  const entries = await entriesOf(member, 4)
   expect(eventsOf(entries)).toEqual(["member.retried", "member.changed", "closed", "opened"])
   const [retried, changed, closed, opened] = entries
   expect(opened).toMatchObject({ model, member, times: 1, class: "server_error", status: 500, operator: null })
@@ -120,7 +122,7 @@ test("a credential that is refused is told of the credential, with each of its m
   await say(model, 3)
   status = undefined
   await say(model)
-  const entries = await eventually(member, 2, "farm/default")
+  const entries = await entriesOf(member, 2, "farm/default")
   expect(eventsOf(entries).toSorted()).toEqual(["credential_accepted", "credential_refused"])
   expect(entries.find(({ event }) => event === "credential_refused")).toMatchObject({
     member: "farm/default",
@@ -140,7 +142,7 @@ test("a database that cannot keep the history loses no call, and gets the histor
   while (!isTold()) await Bun.sleep(100)
   expect(await say(model, 5)).toEqual([200, 200, 200, 200, 200])
   await gateway.sql`alter table backend_events_away rename to backend_events`
-  expect(eventsOf(await eventually(member, 2)).toSorted()).toEqual(["closed", "opened"])
+  expect(eventsOf(await entriesOf(member, 2)).toSorted()).toEqual(["closed", "opened"])
 })
 
 test("support may look, and what is no cursor or no member is refused", async () => {

@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { createLog } from "../../../src/log.ts"
 import { Supervisor } from "../../../src/workers/supervisor.ts"
 import { passLines } from "../../../src/workers/worker-process.ts"
+import { until } from "../../eventually.ts"
 
 const open: Supervisor[] = []
 const directory = mkdtempSync(join(tmpdir(), "loket-workers-"))
@@ -47,11 +48,6 @@ function supervise(workers: number, times: Times = {}, program = process.execPat
 
 const get = (supervisor: Supervisor, path: string) => supervisor.respond(new Request(`http://127.0.0.1${path}`))
 const metricsOf = async (supervisor: Supervisor) => await (await get(supervisor, "/metrics")).text()
-
-/** Waits until something is so. */
-async function until(holds: () => boolean): Promise<void> {
-  while (!holds()) await Bun.sleep(5)
-}
 
 function isAlive(pid: number): boolean {
   try {

@@ -6,6 +6,7 @@ import { openEmbedded } from "../../../src/store/embedded/open.ts"
 import { usualTerms } from "../../../src/store/embedded/checkpoints.ts"
 import type { Sql } from "../../../src/store/database.ts"
 import { directConnection, templateCopy } from "../harness.ts"
+import { until } from "../../eventually.ts"
 
 const MB = 1024 * 1024
 
@@ -33,10 +34,6 @@ async function since(sql: Sql): Promise<{ readonly bytes: number; readonly redo:
   return row
 }
 
-async function eventually(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await Bun.sleep(20)
-}
-
 test("a log of several hundred megabytes never takes more than a few of its files", async () => {
   const embedded = await openEmbedded({ dataDir, checkpoints: { ...usualTerms, lookMs: 50 } })
   const { sql, end } = connected(embedded.url)
@@ -46,7 +43,7 @@ test("a log of several hundred megabytes never takes more than a few of its file
     await sql.unsafe("select pg_logical_emit_message(false, 'test', repeat('x', 1048576))")
     most = Math.max(most, logBytes())
   }
-  await eventually(async () => (await since(sql)).bytes < usualTerms.logBytes)
+  await until(async () => (await since(sql)).bytes < usualTerms.logBytes, 20)
   expect(most).toBeLessThanOrEqual(112 * MB)
   expect((await since(sql)).redo).not.toBe(first.redo)
   await end()
@@ -62,7 +59,7 @@ test("a checkpoint is due with the size, and not a little before", async () => {
   await Bun.sleep(500)
   expect((await since(sql)).redo).toBe(redo)
   await sql.unsafe(`select pg_logical_emit_message(false, 'test', repeat('x', ${MB + 1024}))`)
-  await eventually(async () => (await since(sql)).redo !== redo)
+  await until(async () => (await since(sql)).redo !== redo, 20)
   await end()
   await embedded.close()
 })

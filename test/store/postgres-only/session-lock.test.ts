@@ -5,6 +5,7 @@ import { processSigns } from "../../../src/store/session-lock.ts"
 import { Servers } from "../../../src/store/servers.ts"
 import { type FaultProxy, openFaultProxy } from "../fault-proxy.ts"
 import { openTestDatabase, type TestDatabase } from "../harness.ts"
+import { until } from "../../eventually.ts"
 
 let target: TestDatabase
 let proxy: FaultProxy
@@ -46,10 +47,6 @@ const locks = async () =>
 const locked = async () =>
   (await processSigns(target.db)).filter(({ lockHeld }) => lockHeld).map(({ processId }) => processId)
 
-async function eventually(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await Bun.sleep(20)
-}
-
 test("a living process is neither reported dead nor closed, however often others look", async () => {
   expect(await own.deadProcesses()).toEqual([])
   expect(await other.deadProcesses()).toEqual([])
@@ -62,7 +59,7 @@ test("a process whose connections are gone is dead", async () => {
   expect((await locked()).toSorted()).toEqual([own.id, other.id].toSorted())
   proxy.refuse()
   proxy.cut()
-  await eventually(async () => (await own.deadProcesses()).includes(other.id))
+  await until(async () => (await own.deadProcesses()).includes(other.id))
   expect(await locked()).toEqual([own.id])
   // However often it is sought again in vain.
   await Bun.sleep(500)
@@ -73,9 +70,9 @@ test("a lock that was lost is taken again, and for seven seconds its owner judge
   await target.sql`insert into processes (id) values ('prc_dead')`
   expect(await other.deadProcesses()).toEqual(["prc_dead"])
   proxy.cut()
-  await eventually(async () => losses === 1)
+  await until(async () => losses === 1)
   const before = performance.now()
-  await eventually(async () => (await locks()) === 2)
+  await until(async () => (await locks()) === 2)
   expect(await own.deadProcesses()).toEqual(["prc_dead"])
   expect(losses).toBe(1)
   expect(await judgedAfter(before + 6_900 - performance.now())).toEqual([])
@@ -93,10 +90,10 @@ test("whoever has lost its lock judges nobody until it is taken again, however l
   await target.sql`insert into processes (id) values ('prc_dead')`
   proxy.freeze()
   proxy.cut()
-  await eventually(async () => losses === 1)
+  await until(async () => losses === 1)
   expect(await judgedAfter(60_000)).toEqual([])
   proxy.thaw()
-  await eventually(async () => (await locks()) === 2)
+  await until(async () => (await locks()) === 2)
 })
 
 test("whoever has lost its lock and does not know it yet judges nobody either", async () => {
@@ -106,19 +103,19 @@ test("whoever has lost its lock and does not know it yet judges nobody either", 
   await target.sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid in (select pid from pg_locks where locktype = 'advisory')`
-  await eventually(async () => !(await locked()).includes(other.id))
+  await until(async () => !(await locked()).includes(other.id))
   // It hears nothing.
   expect(losses).toBe(0)
   expect(await other.deadProcesses()).toEqual([])
   proxy.thaw()
   proxy.cut()
-  await eventually(async () => (await locks()) === 2)
+  await until(async () => (await locks()) === 2)
 })
 
 test("whoever loses its lock for a moment is not taken for dead", async () => {
   proxy.refuse()
   proxy.cut()
-  await eventually(async () => !(await locked()).includes(other.id))
+  await until(async () => !(await locked()).includes(other.id))
   const dead = own.deadProcesses()
   await Bun.sleep(100)
   proxy.accept()
@@ -137,18 +134,18 @@ test("a lock is not lost where somebody holds the table of processes for longer 
 test("a process that was closed while its connections were gone is told, and stays without the lock", async () => {
   proxy.refuse()
   proxy.cut()
-  await eventually(async () => (await own.deadProcesses()).includes(other.id))
+  await until(async () => (await own.deadProcesses()).includes(other.id))
   await own.closeProcess(other.id)
   proxy.accept()
   await fenced
-  await eventually(async () => (await locks()) === 1)
+  await until(async () => (await locks()) === 1)
 })
 
 test("every lock is free once a server has ended all sessions, and the living take theirs again", async () => {
   await target.sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid()`
-  await eventually(async () => (await locks()) === 2)
+  await until(async () => (await locks()) === 2)
   const open = await target.sql`select from processes where closed_at is null`
   expect(open).toHaveLength(2)
 })
@@ -160,7 +157,7 @@ test("what a dead process still has under way when it is closed is waited for, a
   // As a statement of the dead process that the server had not finished: it locks the process's row, then leases.
   await target.sql.unsafe("begin; select from processes where id = 'prc_dead' for share")
   const closing = own.closeProcess("prc_dead")
-  await eventually(async () => (await target.sql`select from pg_locks where not granted`).length > 0)
+  await until(async () => (await target.sql`select from pg_locks where not granted`).length > 0)
   await target.sql.unsafe(`
     update balances set leased_micro = 1000;
     insert into leases (account_id, process_id, granted_micro) values ('acc_a', 'prc_dead', 1000);
