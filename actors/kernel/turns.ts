@@ -5,7 +5,7 @@
  * Then one ask on its way, and how it ended: exactly once, by whoever ends it first (its reply, its deadline, or the actor's
  * crash or stop). What is certain is said as certain: an ask whose turn had not begun is refused, and never handled later.
  */
-import type { Clock, Random, Timer } from "./clock.ts"
+import type { Clock, Timer } from "./clock.ts"
 import type { DenseSet, Placed } from "./dense-set.ts"
 
 /** Something with one turn to take. It announces itself again when it has more. */
@@ -35,35 +35,6 @@ export class InlineScheduler implements Scheduler {
       this.#queue.splice(0, taken + 1)
       this.#running = false
     }
-  }
-}
-
-/** Takes turns only on `step`, in an order drawn from a seed: the simulation's scheduler. */
-export class SeededScheduler implements Scheduler {
-  readonly #random: Random
-  readonly #waiting: Runnable[] = []
-
-  constructor(random: Random) {
-    this.#random = random
-  }
-
-  ready(runnable: Runnable): void {
-    this.#waiting.push(runnable)
-  }
-
-  /** One turn of one who is ready; false when nobody is. */
-  step(): boolean {
-    const index = Math.floor(this.#random() * this.#waiting.length)
-    const chosen = this.#waiting[index]
-    if (chosen === undefined) return false
-    const last = this.#waiting.pop()
-    if (last !== undefined && last !== chosen) this.#waiting[index] = last
-    chosen.turn()
-    return true
-  }
-
-  drain(): void {
-    while (this.step());
   }
 }
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test"
 import type { LeaseNews } from "../../actors/lease.ts"
 import { Account, type AccountView, type Charged, type HoldReply } from "../../actors/account.ts"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { micro } from "../../actors/money/micro.ts"
 
 const lease = (granted: bigint, returned = 0n, version = 0) => ({

@@ -5,7 +5,7 @@
  * can be held, and what is told of it is exact.
  */
 import { expect, test } from "bun:test"
-import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
+import { VirtualClock, seededRandom } from "../kernel/virtual-time.ts"
 import { Budget } from "../../actors/key-limits.ts"
 import type { HoldOutcome, LeaseNews } from "../../actors/lease.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"

@@ -1,7 +1,7 @@
 /** A key whose windows are counted elsewhere: what it does while an answer is on its way. */
 import { expect, test } from "bun:test"
 import type { CountReply, KeyView, ReserveReply } from "../../actors/key-record.ts"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Key } from "../../actors/key.ts"
 import { whole } from "../../actors/lease.ts"
 import { micro, zero } from "../../actors/money/micro.ts"

@@ -1,7 +1,8 @@
 /** A window that is counted elsewhere (actors/counted-window.ts); with a Redis of its own it is in test/redis/counts.test.ts. */
 import { describe, expect, test } from "bun:test"
 import { CountedWindow, type CountNews, type Taken, type Wait } from "../../actors/counted-window.ts"
-import { type Random, seededRandom, VirtualClock } from "../../actors/kernel/clock.ts"
+import type { Random } from "../../actors/kernel/clock.ts"
+import { VirtualClock, seededRandom } from "../kernel/virtual-time.ts"
 import { type Share, shareOf, whole } from "../../actors/lease.ts"
 import {
   type Amount,

@@ -1,7 +1,7 @@
 /** What slots say that a call would meet is what it meets, and to have asked changes nothing. */
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Slots, type SlotsCommand, type SlotsForecast } from "../../actors/slots.ts"
 
 type Step =

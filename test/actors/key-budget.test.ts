@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Key } from "../../actors/key.ts"
 import type { ReserveReply } from "../../actors/key-record.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"

@@ -1,5 +1,5 @@
 /** A key on a virtual clock, with leases as a database would give them. */
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Key } from "../../actors/key.ts"
 import type { CountReply, KeyCommand, KeyRecord, KeyView, LoadedKey, ReserveReply } from "../../actors/key-record.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"

@@ -4,7 +4,8 @@
  * than there is, and when all is quiet again any one of them can spend the last unit.
  */
 import { expect, test } from "bun:test"
-import { type Random, VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
+import type { Random } from "../../actors/kernel/clock.ts"
+import { VirtualClock, seededRandom } from "../kernel/virtual-time.ts"
 import type { HoldOutcome, LeaseNews, VersionedLease } from "../../actors/lease.ts"
 import { LeasedPurse } from "../../actors/leased-purse.ts"
 import { micro } from "../../actors/money/micro.ts"

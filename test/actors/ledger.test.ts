@@ -11,7 +11,7 @@ import {
   RowsLocked,
   type Settlement,
 } from "../../actors/ledger.ts"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { noTokens } from "../../actors/money/price.ts"
 import { flush } from "../kernel/world.ts"

@@ -1,6 +1,6 @@
 /** What a run's actor believes of its end, which may be told by another process, or missed. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import type { HoldOutcome } from "../../actors/lease.ts"
 import { type Micro, micro, zero } from "../../actors/money/micro.ts"
 import {

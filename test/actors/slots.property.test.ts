@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type AcquireReply, type SlotCaller, Slots, type SlotsCommand } from "../../actors/slots.ts"
 
 const WAIT_MS = 5_000

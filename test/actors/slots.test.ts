@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Slots, type SlotsCommand, type SlotsForecast, type SlotsView } from "../../actors/slots.ts"
 
 const WAIT_MS = 5_000

@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, spyOn, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { LargeBodies, RecentUse } from "../../src/bodies/bodies.ts"
 import { BodyWorkers } from "../../src/bodies/workers.ts"
 import { Failure } from "../../src/failure/failure.ts"

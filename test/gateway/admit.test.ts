@@ -1,7 +1,7 @@
 /** What a call takes when it is admitted, of all that pay for it, and that a refusal at any step leaves nothing of it. */
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type Micro, micro } from "../../actors/money/micro.ts"
 import { holdFrom, quote } from "../../actors/money/price.ts"
 import { Failure } from "../../src/failure/failure.ts"

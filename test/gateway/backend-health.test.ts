@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import type { FailureCode } from "../../src/failure/table.ts"
 import { BackendHealth, type FailureClass, HEALTH_MINUTES } from "../../src/gateway/backend-health.ts"

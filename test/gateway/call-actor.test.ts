@@ -3,7 +3,7 @@
  * comes early, late or never. The test answers as its backends, its ledger and its disk.
  */
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { micro, zero } from "../../actors/money/micro.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { Call, type CallParts } from "../../src/gateway/call-actor.ts"

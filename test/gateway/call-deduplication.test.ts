@@ -1,7 +1,8 @@
 /** What calls with an `Idempotency-Key` take of the database and of the memory, and what becomes of those that find no more. */
 import { fullGC } from "bun:jsc"
 import { expect, test } from "bun:test"
-import { type Clock, systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
 import { micro } from "../../actors/money/micro.ts"

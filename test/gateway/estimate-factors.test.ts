@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type EstimateFactor, EstimateFactors, type EstimateFactorStore } from "../../src/gateway/input-estimate.ts"
 
 let clock: VirtualClock

@@ -1,6 +1,6 @@
 /** What a call's input is estimated at: by what was learnt, by its documents, and within the window (decisions §13.4). */
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { micro } from "../../actors/money/micro.ts"
 import type { QuoteInput, Rates } from "../../actors/money/price.ts"
 import type { LiveCatalogue, Model, Offer } from "../../src/catalogue/model.ts"

@@ -1,6 +1,6 @@
 /** Who of a pool is asked after a failure, and what a seat takes and gives back (docs/operating/pools.md). In virtual time. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { whole } from "../../actors/lease.ts"
 import type { Model, Provider, Upstream } from "../../src/catalogue/model.ts"
 import { Failure } from "../../src/failure/failure.ts"

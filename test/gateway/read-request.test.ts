@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { InlineBodyExecutor, LargeBodies, RecentUse } from "../../src/bodies/bodies.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { parseRequestBody } from "../../src/gateway/parse-request.ts"

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Outbox, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { OutputMeter } from "../../src/gateway/call-costs.ts"
 import { BodyMemory } from "../../src/gateway/read-body.ts"

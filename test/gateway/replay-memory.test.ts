@@ -1,7 +1,7 @@
 /** How much is kept of answers that may be asked for again, and for how long. */
 import { expect, test } from "bun:test"
 import * as fc from "fast-check"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type ReplayEntry, ReplayMemory } from "../../src/gateway/replay-memory.ts"
 
 const LIMIT = 800_000

@@ -1,6 +1,6 @@
 /** What one process hands to another: the very bytes, and nothing that broke off is taken for an end. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import {
   encodeFrame,

@@ -1,6 +1,6 @@
 /** When a backend is asked again before the first content, and when not (decisions §7). Times in milliseconds. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import type { End } from "../../src/gateway/attempt.ts"
 import { retry } from "../../src/gateway/tool-loop.ts"
 import type { TimeoutReason } from "../../src/gateway/timeouts.ts"

@@ -1,6 +1,6 @@
 /** For how long, and of how many, it is known what SDKs may send again. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import type { KeyRecord } from "../../actors/key-record.ts"
 import type { UsageRecord } from "../../actors/ledger.ts"
 import { micro } from "../../actors/money/micro.ts"

@@ -1,6 +1,6 @@
 /** What is kept of an answer that may be asked for again: text as long as it is written, bytes for whoever asks, and no more room than that. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { type Answer, CHUNK_BYTES, UnreadBytes } from "../../src/gateway/outbox.ts"
 import { ResponseWriter, type ResponseWriterParts } from "../../src/gateway/response-writer.ts"

@@ -1,6 +1,6 @@
 /** How the share is kept current; what it is of, and that it adds up, is in `test/actors` and `test/money`. */
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type Share, whole } from "../../actors/lease.ts"
 import { Shares } from "../../src/gateway/actors.ts"
 

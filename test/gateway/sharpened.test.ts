@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type Offer, type Provider, soleCredential } from "../../src/catalogue/model.ts"
 import type { ModelRequest } from "../../src/language/request.ts"
 import { connectionFault, send, withClientDetail } from "../../src/upstream/client.ts"

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { attempt } from "../../src/gateway/attempt.ts"
 import { IdleTimer, type TimeoutLimits, type TimeoutReason, Timeouts } from "../../src/gateway/timeouts.ts"
 import { connectionFault } from "../../src/upstream/client.ts"

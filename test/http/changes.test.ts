@@ -1,7 +1,7 @@
 /** Changes that carry an `Idempotency-Key`: one effect each, whoever sends them how often, and whoever dies in between. */
 import { afterAll, beforeAll, describe, expect, test } from "bun:test"
 import { nanoid } from "nanoid"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { Keys } from "../../src/accounts/keys.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { Changes, type Outcome } from "../../src/http/changes.ts"

@@ -1,7 +1,7 @@
 /** Dry runs of what ends while they are asked: the process, the key, its account. */
 import { expect, test } from "bun:test"
 import { whole } from "../../actors/lease.ts"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
 import { Failure } from "../../src/failure/failure.ts"
 import { DryRuns } from "../../src/http/dry-runs.ts"

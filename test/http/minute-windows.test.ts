@@ -1,5 +1,5 @@
 import { expect, test } from "bun:test"
-import { VirtualClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { type Share, whole } from "../../actors/lease.ts"
 import { createApiKey } from "../../src/accounts/bearer-tokens.ts"
 import { MinuteRateLimiter } from "../../src/accounts/rate-limits.ts"

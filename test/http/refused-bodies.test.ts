@@ -1,6 +1,7 @@
 /** Bodies that are not read because their request is refused: anybody sends them. How many of their bytes are read on, and for how long. */
 import { afterEach, beforeEach, expect, type Mock, spyOn, test } from "bun:test"
-import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import type * as connections from "../../src/http/connection.ts"
 import { flush } from "../kernel/world.ts"
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { afterRunning, RunningTime, systemClock, type Timer, VirtualClock } from "../../actors/kernel/clock.ts"
+import { afterRunning, RunningTime, systemClock, type Timer } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "./virtual-time.ts"
 
 test("virtual timers run in the order in which they fall due, then in which they were set, and not when cancelled", () => {
   const clock = new VirtualClock()

@@ -1,7 +1,7 @@
 import { edenGC, fullGC, heapStats } from "bun:jsc"
 import { describe, expect, test } from "bun:test"
 import { DenseSet, type Placed } from "../../actors/kernel/dense-set.ts"
-import { seededRandom } from "../../actors/kernel/clock.ts"
+import { seededRandom } from "./virtual-time.ts"
 
 class Element implements Placed {
   place: number | undefined

@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test"
 import { Actor, type Reply, type Runtime } from "../../actors/kernel/actor.ts"
-import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
-import { InlineScheduler, type Runnable, SeededScheduler } from "../../actors/kernel/turns.ts"
+import { SeededScheduler, VirtualClock, seededRandom } from "./virtual-time.ts"
+import { InlineScheduler, type Runnable } from "../../actors/kernel/turns.ts"
 
 const runtime = (scheduler: Runtime["scheduler"]): Runtime => ({
   clock: new VirtualClock(),

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test"
-import { VirtualClock, seededRandom, systemClock, TimerWheel } from "../../actors/kernel/clock.ts"
+import { systemClock, TimerWheel } from "../../actors/kernel/clock.ts"
+import { VirtualClock, seededRandom } from "./virtual-time.ts"
 
 const TICK_MS = 100
 

@@ -7,9 +7,9 @@ import {
   type Outcome,
   type Runtime,
 } from "../../actors/kernel/actor.ts"
-import { VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
 import type { Registry } from "../../actors/kernel/registry.ts"
-import { Ask, SeededScheduler } from "../../actors/kernel/turns.ts"
+import { Ask } from "../../actors/kernel/turns.ts"
+import { SeededScheduler, VirtualClock, seededRandom } from "./virtual-time.ts"
 
 export interface World extends Runtime {
   readonly clock: VirtualClock

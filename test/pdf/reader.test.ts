@@ -1,5 +1,6 @@
 import { afterAll, afterEach, beforeEach, describe, expect, test } from "bun:test"
-import { systemClock, VirtualClock } from "../../actors/kernel/clock.ts"
+import { systemClock } from "../../actors/kernel/clock.ts"
+import { VirtualClock } from "../kernel/virtual-time.ts"
 import { flush } from "../kernel/world.ts"
 import { PdfWorker } from "../../src/pdf/reader.ts"
 import { lying, pagesOf } from "./files.ts"

@@ -2,7 +2,8 @@
  * What is to happen in one world, drawn from its seed: a list that can be cut down until only the story of a violation is
  * left. What is drawn later (how long a statement takes, what becomes of it) comes from the seed as well.
  */
-import { type Random, seededRandom } from "../../actors/kernel/clock.ts"
+import type { Random } from "../../actors/kernel/clock.ts"
+import { seededRandom } from "../kernel/virtual-time.ts"
 import { type Translated, TRANSLATED } from "../../src/language/request.ts"
 import {
   drawFault,

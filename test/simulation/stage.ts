@@ -3,8 +3,9 @@
  * the gateway waits for settles in microtasks, native streams and signals included, so a step is whole when they have run.
  */
 import { drainMicrotasks } from "bun:jsc"
-import { type Random, VirtualClock, seededRandom } from "../../actors/kernel/clock.ts"
-import { InlineScheduler, type Scheduler, SeededScheduler } from "../../actors/kernel/turns.ts"
+import type { Random } from "../../actors/kernel/clock.ts"
+import { SeededScheduler, VirtualClock, seededRandom } from "../kernel/virtual-time.ts"
+import { InlineScheduler, type Scheduler } from "../../actors/kernel/turns.ts"
 import type { Fault, Rates } from "./faults.ts"
 import type { Plan } from "./plan.ts"
 

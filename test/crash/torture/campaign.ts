@@ -3,7 +3,8 @@
  * happened to the books. The same seed gives the same plan, not the same run: processes and the kernel have a will of
  * their own.
  */
-import { type Random, seededRandom } from "../../../actors/kernel/clock.ts"
+import type { Random } from "../../../actors/kernel/clock.ts"
+import { seededRandom } from "../../kernel/virtual-time.ts"
 import { hello, paths } from "../asking.ts"
 import type { ChildGateway, Customer, House } from "../child.ts"
 import { violations } from "./audit.ts"

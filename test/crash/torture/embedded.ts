@@ -1,7 +1,7 @@
 /** One gateway on its embedded database, killed again and again; its disk runs full where one can be mounted. */
 import { cpSync, rmSync } from "node:fs"
 import { join } from "node:path"
-import { seededRandom } from "../../../actors/kernel/clock.ts"
+import { seededRandom } from "../../kernel/virtual-time.ts"
 import { templateCopy } from "../../store/harness.ts"
 import { House } from "../child.ts"
 import { Campaign, type Fault, type Figures } from "./campaign.ts"

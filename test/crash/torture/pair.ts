@@ -2,7 +2,8 @@
  * Two gateways on a primary and its standby, which change places again and again. One gateway reaches them directly, the
  * other from a machine of its own through a PgBouncer before each. Times in milliseconds.
  */
-import { type Random, seededRandom } from "../../../actors/kernel/clock.ts"
+import type { Random } from "../../../actors/kernel/clock.ts"
+import { seededRandom } from "../../kernel/virtual-time.ts"
 import { House } from "../child.ts"
 import { Machine } from "../machine.ts"
 import { Pooler } from "../pooler.ts"

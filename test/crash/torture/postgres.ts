@@ -1,5 +1,5 @@
 /** Two gateways on a PostgreSQL server of their own, each behind a network that fails; all of it is killed and broken. */
-import { seededRandom } from "../../../actors/kernel/clock.ts"
+import { seededRandom } from "../../kernel/virtual-time.ts"
 import { openFaultProxy } from "../../store/fault-proxy.ts"
 import { House } from "../child.ts"
 import { Campaign, type Figures } from "./campaign.ts"
