@@ -10,7 +10,7 @@ import { startTestGateway, type Person, type TestGateway } from "../gateway/harn
 import { bugs } from "./expect-failure.ts"
 import { mutate, mutations, problemOf } from "./fuzzing.ts"
 
-const RUNS = Number(process.env["LOKET_FUZZ_RUNS"] ?? 8)
+const RUNS = Number(process.env["LOKET_FUZZ_RUNS"] ?? 5)
 /** In which an answer has to be whole, on the slowest machine. */
 const ANSWER_MS = 30_000
 /** Of all runs, there too. */
