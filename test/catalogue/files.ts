@@ -1,34 +1,19 @@
 /** Catalogue and providers files as they should be, to be spoilt by tests. */
 import { parseCatalogue } from "../../src/catalogue/seed-files.ts"
 import { type CatalogueFile, describeProblem } from "../../src/catalogue/schema.ts"
+import { plainSeed, SMALL } from "../model-seed.ts"
 
 export type Fields = Record<string, unknown>
 
-export const model = (id: string, fields: Fields = {}): Fields => ({
-  model: id,
-  display_name: id,
-  tier: "standard",
-  provider: "First",
-  modality: "text",
-  supports_vision: false,
-  supports_tools: true,
-  input_micro: 100,
-  output_micro: 400,
-  cache_read_micro: 10,
-  cache_write_micro: 125,
-  context_window: 1000,
-  max_output_tokens: 100,
-  endpoints: ["chat", "messages"],
-  upstream: { provider: "first", format: "chat", model: `vendor.${id}` },
-  max_concurrency: 4,
-  fallback: [],
-  strip: [],
-  pass: [],
-  unsupported: [],
-  features: [],
-  gather: true,
-  ...fields,
-})
+/** As a file may say it: of one upstream by that name. */
+export const model = (id: string, fields: Fields = {}): Fields => {
+  const { upstreams, ...seed } = plainSeed(id, {
+    ...SMALL,
+    context_window: 1000,
+    upstreams: [{ provider: "first", format: "chat", model: `vendor.${id}` }],
+  })
+  return { ...seed, upstream: upstreams[0], ...fields }
+}
 export const without = (field: string): Fields => {
   const { [field]: _, ...rest } = model("a")
   return rest

@@ -15,6 +15,7 @@ import { Servers } from "../../src/store/servers.ts"
 import { engineSettings } from "../processes/dev-process.ts"
 import { onPostgres, openEmptyDatabase, templateCopy } from "../store/harness.ts"
 import { eachLine } from "../lines.ts"
+import { plainSeed } from "../model-seed.ts"
 
 export const PAYMENT_SECRET = "a secret of the tests"
 const root = join(import.meta.dir, "../..")
@@ -297,28 +298,11 @@ export const modelSeed = (
   format: ModelSeed["endpoints"][number],
   script: string,
   rates: Partial<Pick<ModelSeed, "input_micro" | "output_micro" | "max_output_tokens" | "max_concurrency">> = {},
-): ModelSeed => ({
-  model,
-  display_name: model,
-  tier: "standard",
-  provider: "Simulated",
-  modality: "text",
-  supports_vision: false,
-  supports_tools: true,
-  input_micro: 1_000,
-  output_micro: 5_000,
-  cache_read_micro: 0,
-  cache_write_micro: 0,
-  context_window: null,
-  max_output_tokens: 8_192,
-  endpoints: [format],
-  upstreams: [{ provider: "simulated", format, model: `${model}?${script}` }],
-  max_concurrency: 64,
-  fallback: [],
-  strip: [],
-  pass: [],
-  unsupported: [],
-  features: [],
-  gather: true,
-  ...rates,
-})
+): ModelSeed =>
+  plainSeed(model, {
+    cache_read_micro: 0,
+    cache_write_micro: 0,
+    endpoints: [format],
+    upstreams: [{ provider: "simulated", format, model: `${model}?${script}` }],
+    ...rates,
+  })

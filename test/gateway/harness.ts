@@ -19,6 +19,7 @@ import { seedCatalogue } from "../../src/store/catalogue.ts"
 import type { Sql } from "../../src/store/database.ts"
 import type { Backend } from "../../src/upstream/providers.ts"
 import { onPostgres, openTestDatabase } from "../store/harness.ts"
+import { plainSeed } from "../model-seed.ts"
 import { binary, startBinary } from "./binary.ts"
 
 const PAYMENT_SECRET = "a secret of the tests"
@@ -336,31 +337,12 @@ async function makeOperator(url: string, sql: Sql): Promise<string> {
 /** Rates that are easy to reckon with: 1,000 micro for an input token, 5,000 for an output token. */
 function plainModel({ format, script, provider = "simulated", cost, ...wish }: ModelWish): ModelSeed {
   const model = wish.model ?? format
-  return {
-    display_name: model,
-    tier: "standard",
-    provider: "Simulated",
-    modality: "text",
-    supports_vision: false,
-    supports_tools: true,
-    input_micro: 1_000,
-    output_micro: 5_000,
-    cache_read_micro: 100,
-    cache_write_micro: 1_250,
+  const name = script === undefined ? model : `${model}?${script}`
+  return plainSeed(model, {
     context_window: 200_000,
-    max_output_tokens: 8_192,
     endpoints: [format],
-    upstreams: [
-      { provider, format, model: script === undefined ? model : `${model}?${script}`, ...(cost && { cost }) },
-    ],
-    max_concurrency: 64,
-    fallback: [],
-    strip: [],
-    pass: [],
-    unsupported: [],
-    features: [],
-    gather: true,
+    upstreams: [{ provider, format, model: name, ...(cost && { cost }) }],
     ...wish,
     model,
-  }
+  })
 }

@@ -9,6 +9,7 @@ import { migrate } from "../../src/store/migrate.ts"
 import { migrations } from "../../src/store/migrations/index.ts"
 import aliasesMigration from "../../src/store/migrations/0002_aliases.sql" with { type: "text" }
 import { openTestDatabase, type TestDatabase } from "./harness.ts"
+import { plainSeed, SMALL } from "../model-seed.ts"
 
 let database: TestDatabase
 const run = <T>(work: (sql: Sql) => Promise<T>): Promise<T> => database.db.run(work)
@@ -25,31 +26,12 @@ afterAll(() => database.close())
 const noon = new Date("2026-12-01T12:00:00Z")
 const later = (minutes: number): Date => new Date(noon.getTime() + minutes * 60_000)
 
-const model = (id: string, fields: Partial<ModelSeed> = {}): ModelSeed => ({
-  model: id,
-  display_name: id,
-  tier: "standard",
-  provider: "First",
-  modality: "text",
-  supports_vision: false,
-  supports_tools: true,
-  input_micro: 100,
-  output_micro: 400,
-  cache_read_micro: 10,
-  cache_write_micro: 125,
-  context_window: null,
-  max_output_tokens: 100,
-  endpoints: ["chat", "messages"],
-  upstreams: [{ provider: "first", format: "chat", model: `vendor.${id}` }],
-  max_concurrency: 4,
-  fallback: [],
-  strip: [],
-  pass: [],
-  unsupported: [],
-  features: [],
-  gather: true,
-  ...fields,
-})
+const model = (id: string, fields: Partial<ModelSeed> = {}): ModelSeed =>
+  plainSeed(id, {
+    ...SMALL,
+    upstreams: [{ provider: "first", format: "chat", model: `vendor.${id}` }],
+    ...fields,
+  })
 const file = (models: ModelSeed[], aliases: AliasSeed[] = []): CatalogueFile => ({ models, aliases })
 const seed = (at: Date, ...args: Parameters<typeof file>) => run((sql) => seedCatalogue(sql, file(...args), at))
 const load = () => run(loadCatalogue)
