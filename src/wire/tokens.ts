@@ -96,7 +96,7 @@ export function textTokens(text: string): number {
     } else if (kind === DIGIT) {
       if (run % 3 === 1) tokens += THREE_DIGITS
       if (run === 1 && before === SPACE) tokens += SPACES
-    } else if (kind === BEYOND) tokens += beyondAscii(code)
+    } else if (kind === BEYOND) tokens += beyondAscii[code >> 4] ?? 0
     else if (kind === CONTROLS) tokens += CONTROL
     else if (code === CARRIAGE_RETURN && codeBefore === CARRIAGE_RETURN) tokens += RETURN
     // One space belongs to the word after it, and a line's end to the punctuation before it.
@@ -169,21 +169,31 @@ const wordAfter = (before: number): number => {
 }
 
 /** Tokens of one UTF-16 unit outside of ASCII, by script. */
-function beyondAscii(code: number): number {
+function unitTokens(code: number): number {
   if (code < 0x250) return 0.8 // Latin with marks
   if (code < 0x370) return 1.5 // sounds and marks
   if (code >= 0x400 && code < 0x460) return 0.3 // Cyrillic
   if (code >= 0x460 && code < 0x530) return 0.7 // what few of its languages have
   if ((code >= 0x700 && code < 0x900) || (code >= 0xf00 && code < 0x1000)) return 1.5 // Syriac, Samaritan, Tibetan and other rare ones
   if (code < 0x1000) return 0.42 // Greek, Hebrew, Arabic, the scripts of India, Thai
-  if (code < 0x2000) return 1 // Burmese, Khmer and other rare ones; Vietnamese
+  if (code >= 0x1100 && code < 0x1e00 && (code < 0x1780 || code >= 0x1800))
+    return code >= 0x1200 && code < 0x1380 ? 2 : BY_BYTE // Ethiopic; Cherokee, runes, Mongolian, parts of Hangul
+  if (code < 0x2000) return 1 // Burmese, Khmer, Vietnamese
+  if (code >= 0x27c0 && code < 0x3000 && !(code >= 0x2b00 && code < 0x2c00)) return BY_BYTE // Braille, mathematics, Coptic, radicals
   if (code < 0x3040) return 1.1 // punctuation, symbols, boxes
-  if (code < 0x3100) return 0.9 // kana
-  if (code < 0xa000) return 0.9 // Han
-  if (code < 0xac00) return 3 // Javanese and its like, byte by byte
+  if (code < 0x3190) return 0.9 // kana, sounds of Chinese and Korean
+  if (code >= 0x4e00 && code < 0xa000) return 0.9 // Han
+  if (code < 0xac00) return BY_BYTE // squared words, Han that nobody writes; Javanese and its like
   if (code < 0xd800) return 0.8 // Hangul
-  return code < 0xe000 ? 1.2 : 1.1 // half of an emoji or of a rare character; full-width forms
+  if (code < 0xdc00) return code >> 4 === 0xd83 ? 1.2 : 2.8 // of a pair: emoji, letters of mathematics; cuneiform, rare Han
+  if (code < 0xe000) return 1.2 // the pair's other half
+  return code < 0xfb00 || (code >= 0xfb50 && code < 0xfe00) ? BY_BYTE : 1.1 // private use, forms of Arabic; full-width forms
 }
+
+/** Nothing of a vocabulary. */
+const BY_BYTE = 3
+/** By sixteen units: scripts begin there. */
+const beyondAscii = Float64Array.from({ length: 0x1000 }, (_, row) => unitTokens(row << 4))
 
 // How likely a tokenizer is to cut a word between two letters: one row for each first letter, one digit of base 36 for
 // each second one, 0 never and z always. Counted over o200k's own cuts in English and Indonesian prose, several other

@@ -66,6 +66,33 @@ describe("a text that is made up to look cheap is worth at least a fifth of its 
   for (const [kind, sample, tokens] of madeUp) test(kind, () => expect(textTokens(sample)).toBeGreaterThan(tokens / 5))
 })
 
+describe("a text of letters that no vocabulary has is worth three quarters of its count, and not much more:", () => {
+  // By o200k_base, of all letters of the block.
+  const blocks: readonly (readonly [string, number, number, number])[] = [
+    ["Cherokee", 0x13a0, 0x13f5, 258],
+    ["parts of Hangul", 0x1100, 0x11ff, 764],
+    ["Amharic", 0x1200, 0x1248, 146],
+    ["Canadian syllables", 0x1400, 0x167f, 1_905],
+    ["Mongolian", 0x1820, 0x1842, 105],
+    ["Braille", 0x2800, 0x28ff, 760],
+    ["Tifinagh", 0x2d30, 0x2d67, 167],
+    ["radicals", 0x2f00, 0x2fd5, 634],
+    ["rare Han", 0x3400, 0x4dbf, 19_645],
+    ["private use", 0xe000, 0xf8ff, 18_627],
+    ["compatible Han", 0xf900, 0xfa6d, 1_093],
+    ["forms of Arabic", 0xfb50, 0xfbb1, 290],
+    ["runes", 0x16a0, 0x16ea, 223],
+    ["cuneiform", 0x12000, 0x12399, 3_675],
+    ["Han of the second plane", 0x20000, 0x203ff, 4_019],
+    ["emoji", 0x1f600, 0x1f64f, 150],
+    ["mathematics", 0x1d400, 0x1d433, 104],
+  ]
+  test.each(blocks)("%s", (_, from, to, tokens) => {
+    const letters = Array.from({ length: to - from + 1 }, (_, at) => String.fromCodePoint(from + at)).join("")
+    expect(textTokens(letters) / tokens).toBeWithin(0.75, 1.4)
+  })
+})
+
 const long = (n: number) => `${n} ${"-".repeat(n % 7)}${"words ".repeat(45)}`
 
 describe("a text that was estimated before", () => {
