@@ -1,4 +1,4 @@
-/** Documents that are far more than they look: M4. */
+/** Documents and images that are far more than they look: M4. */
 import type { Arena } from "../lib/arena.ts"
 import { type Attacker, rp } from "../lib/attacker.ts"
 import { onePageInName, scan, understated } from "../lib/pdf.ts"
@@ -10,9 +10,11 @@ const RATE = 67_200
 
 type Source = { readonly type: string; readonly [field: string]: string }
 
-/** A document's block. */
+/** A document's block, or those of images. */
 interface Sent {
   readonly source: Source
+  /** So many images in place of a document. */
+  readonly images?: number
   /** Text that the backend reads beside it. */
   readonly context?: string
 }
@@ -23,16 +25,28 @@ const inline = (file: Buffer): Source => ({
   data: file.toString("base64"),
 })
 
+/** One pixel by its first bytes; decoders see a frame of 2,000 by 2,000. */
+const picture: Source = {
+  type: "base64",
+  media_type: "image/gif",
+  data: Buffer.from(
+    `GIF89a\x01\0\x01\0\0\0\0,\0\0\0\0\xd0\x07\xd0\x07\0\x02\x01\0\0;${"\0".repeat(8)}`,
+    "latin1",
+  ).toString("base64"),
+}
+
+const blocksOf = ({ images, ...sent }: Sent) =>
+  images === undefined
+    ? [{ type: "document", ...sent }]
+    : Array.from({ length: images }, () => ({ type: "image", source: sent.source }))
+
 const body = (mark: string, sent: Sent) => ({
   model: MODEL,
   max_tokens: 16,
   messages: [
     {
       role: "user",
-      content: [
-        { type: "document", ...sent },
-        { type: "text", text: mark },
-      ],
+      content: [...blocksOf(sent), { type: "text", text: mark }],
     },
   ],
 })
@@ -107,6 +121,11 @@ export const documentsRows: readonly Row[] = [
             source: inline(onePageInName(0)),
             context: "Halo dunia. ".repeat(250_000),
           },
+          calls,
+        ),
+        await trick(
+          arena,
+          { tried: "188 images of a pixel, as their first bytes say", source: picture, images: 188 },
           calls,
         ),
         await honest(arena),
