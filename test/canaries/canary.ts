@@ -42,6 +42,9 @@ export const detectors = {
   "lost answers": ["test", "test/store/sent-twice.test.ts"],
   "dry runs": ["test", "test/http/dry-run.test.ts", "-t", "nothing is left behind|reads a file"],
   purse: ["test", "test/money/purse.property.test.ts"],
+  images: ["test", "test/wire/estimate/media.test.ts"],
+  refusals: ["test", "test/wire/backend-error.test.ts"],
+  calibration: ["test", "test/gateway/calibration.test.ts"],
 } as const
 
 export function planted({ name, file, find, replace }: Canary, source: string): string {
