@@ -1,6 +1,7 @@
 /** `loket doctor` names what is wrong and what to do about it: one seeded misconfiguration a row, on a machine that is in order otherwise. */
 import { mail } from "../../src/command/doctor/settings.ts"
 import { configuration } from "../../src/command/command.ts"
+import { model } from "../catalogue/files.ts"
 import { MailServer } from "../accounts/mail-server.ts"
 import { afterAll, beforeAll, expect, test } from "bun:test"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
@@ -123,6 +124,33 @@ const rows: readonly Row[] = [
     state: "look",
     what: /^provider first: the key two has no value: .*nowhere holds none, or cannot be read/,
     remedy: /take the key out/,
+  },
+  {
+    seeded: "a model on OpenAI's own chat that would get both names of the answer limit",
+    env: () => ({
+      PROVIDERS_FILE: file("openai.json", {
+        providers: [
+          { id: "first", label: "first", base_url: provider.url.origin, api_key_env: "FIRST_PROVIDER_API_KEY" },
+          { id: "second", label: "second", base_url: "https://api.openai.com", api_key_env: "SECOND_PROVIDER_API_KEY" },
+        ],
+      }),
+      CATALOGUE_FILE: file("openai-models.json", {
+        models: [
+          model("here", {}),
+          model("one", { upstream: { provider: "second", format: "chat", model: "m" } }),
+          model("two", { upstream: { provider: "second", format: "chat", model: "m" } }),
+          model("three", { upstream: { provider: "second", format: "chat", model: "m" }, strip: ["max_tokens"] }),
+          model("four", {
+            upstream: { provider: "second", format: "responses", model: "m" },
+            endpoints: ["responses"],
+          }),
+        ],
+      }),
+      SECOND_PROVIDER_API_KEY: "",
+    }),
+    state: "look",
+    what: /^one, two: OpenAI's own chat refuses max_completion_tokens beside max_tokens$/,
+    remedy: /max_tokens in the strip/,
   },
   {
     seeded: "payments, and nobody who sells",

@@ -140,7 +140,34 @@ async function providerFindings(
       return (await Promise.all(credentials)).flat()
     }),
   )
-  return [...unsetCredentials(providers, secret).map(leftOut), ...found.flat()]
+  return [
+    ...unsetCredentials(providers, secret).map(leftOut),
+    ...found.flat(),
+    ...limitNames(providers, catalogueFile.models),
+  ]
+}
+
+const MOST_NAMED = 20
+
+const isOpenAi = ({ baseUrl }: Provider): boolean => /(?:^|\.)openai\.(?:azure\.)?com$/.test(new URL(baseUrl).hostname)
+
+/** Where a client writes the newer name of the answer limit, both travel, unless the model's `strip` has one of them. */
+function limitNames(providers: readonly Provider[], models: CatalogueFile["models"]): Finding[] {
+  const ids = new Set(providers.filter(isOpenAi).map(({ id }) => id))
+  const found = models.filter(
+    ({ upstreams, strip }) =>
+      upstreams.some(({ provider, format }) => format === "chat" && ids.has(provider)) &&
+      !strip.some((name) => name === "max_tokens" || name === "max_completion_tokens"),
+  )
+  if (found.length === 0) return []
+  const named = found.slice(0, MOST_NAMED).map(({ model }) => model)
+  const others = found.length > MOST_NAMED ? [`${found.length - MOST_NAMED} more`] : []
+  return [
+    look(
+      `${[...named, ...others].join(", ")}: OpenAI's own chat refuses max_completion_tokens beside max_tokens`,
+      "put max_tokens in the strip of each in the catalogue",
+    ),
+  ]
 }
 
 const leftOut = (unset: UnsetCredential): Finding =>
