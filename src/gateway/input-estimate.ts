@@ -255,14 +255,18 @@ export class Calibration {
     // Short prompts say more of a backend's fixed additions than of its tokenizer.
     if (estimated < SHORTEST || counted <= 0) return
     const ratio = Math.min(LARGEST_RATIO, counted / estimated)
-    const { means } = this.#models.get(model) ?? { means: new Map<string, number>() }
+    const learnt = this.#models.get(model) ?? { means: new Map<string, number>(), median: 1, sinceSorted: 0 }
+    this.#models.set(model, learnt)
+    const { means } = learnt
     const mean = means.get(accountId)
     means.delete(accountId)
     means.set(accountId, mean === undefined ? ratio : mean + (ratio - mean) * WEIGHT)
     const [oldest = ""] = means.keys()
     if (means.size > MAX_MEANS) means.delete(oldest)
+    if (++learnt.sinceSorted < means.size / SORTED_AT_ONCE) return
+    learnt.sinceSorted = 0
     const sorted = Float64Array.from(means.values()).sort()
-    this.#models.set(model, { means, median: sorted.length < 2 ? 1 : (sorted[Math.ceil(sorted.length / 2) - 1] ?? 1) })
+    learnt.median = sorted.length < 2 ? 1 : (sorted[Math.ceil(sorted.length / 2) - 1] ?? 1)
   }
 }
 
@@ -270,9 +274,13 @@ interface LearntRatios {
   /** By account; the one that was learnt from last stands last. */
   readonly means: Map<string, number>
   /** Of two in the middle the lower one; 1 while there is one account alone. */
-  readonly median: number
+  median: number
+  /** How often was learnt since the median was found. */
+  sinceSorted: number
 }
 
+/** The means of so many accounts are sorted for each prompt: of more, for every second, third and so on. */
+const SORTED_AT_ONCE = 16
 const LARGEST_RATIO = 1.6
 const SHORTEST = 500
 /** Of the newest prompt in the running mean. */
