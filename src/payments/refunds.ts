@@ -202,8 +202,6 @@ export class Refunds {
 
   /** Until it is booked, or what is free is not enough however long it waits. The last time a claim is made of it. */
   #freed<T extends Booked>(accountId: string, book: (mayClaim: boolean) => Promise<T>): Promise<T> {
-    // Nothing that is called back would be enough.
-    const isOver = ({ postedMicro, amountMicro }: Booked) => postedMicro < amountMicro
     return takeFree({
       async attempt(isLast) {
         const booked = await book(isLast)
@@ -257,6 +255,9 @@ export class Refunds {
       : invalid("The provider pays out whole rupiah: 'amount_micro' must be a multiple of 1000000.")
   }
 }
+
+/** It takes more than there is: nothing that is called back would be enough. */
+const isOver = ({ postedMicro, amountMicro }: Booked): boolean => postedMicro < amountMicro
 
 const isSame = ({ refund, byProvider }: MadeRefund, terms: RefundTerms): boolean =>
   micro(refund.balanceMicro + refund.feesMicro) === terms.amountMicro &&

@@ -178,8 +178,7 @@ class Simulation {
   }
 
   async #written(): Promise<boolean> {
-    const view = (reply: Reply<LedgerView>) => ({ type: "view" as const, accountId: undefined, reply })
-    const { backlog, lagMs } = await this.#look(insist(this.#ledger, view, DEADLINE_MS))
+    const { backlog, lagMs } = await this.#look(insist(this.#ledger, viewLedger, DEADLINE_MS))
     return backlog === 0 && lagMs === 0
   }
 
@@ -320,6 +319,8 @@ class Simulation {
     return { trace, violations: this.#violations, kinds: this.#kinds }
   }
 }
+
+const viewLedger = (reply: Reply<LedgerView>) => ({ type: "view" as const, accountId: undefined, reply })
 
 const said = (outcome: Outcome<{ readonly kind: string }>): string =>
   outcome.kind === "ok" ? outcome.value.kind : `${outcome.kind} ${outcome.reason}`

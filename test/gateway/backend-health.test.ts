@@ -97,10 +97,11 @@ test("what it came to since the beginning is told too, by member and model, and 
   ])
 })
 
+const of = (model: string, id: string) => ({ model, member: { id } })
+
 test("a member that the catalogue has no more is forgotten, and begins anew when it is there again", () => {
   const health = new BackendHealth(new VirtualClock())
   const told = () => health.views().map(({ member, model, everFailed }) => `${member} of ${model}: ${everFailed}`)
-  const of = (model: string, id: string) => ({ model, member: { id } })
   for (const { model, member } of [of("a", "first"), of("a", "second"), of("b", "first")])
     health.watch(member.id, model).ended(failed(), false)
   const late = health.watch("second", "a")
