@@ -66,11 +66,18 @@ export function inTurn<T>(
  */
 const LOOK_UPS_AT_ONCE = 16
 const lookUps = turns({ atOnce: LOOK_UPS_AT_ONCE, most: MOST, refused })
+/** Requests of somebody: who that is now is looked up again for as long as they are answered. */
+const known = new WeakSet<Request>()
 
 /** Looks up who sends a request. */
 export function lookUp<T>(request: Request, work: () => Promise<T | Failure>): Promise<T | Failure> {
   const network = networkOf(contextOf(request).address)
-  return isLoopbackNetwork(network) ? work() : lookUps(siteOf(network), work)
+  if (known.has(request) || isLoopbackNetwork(network)) return work()
+  return lookUps(siteOf(network), async () => {
+    const found = await work()
+    if (!(found instanceof Failure)) known.add(request)
+    return found
+  })
 }
 
 /** Takes one of so many in a time, and returns the refusal where none is left. */
