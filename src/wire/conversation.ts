@@ -6,11 +6,13 @@
  * that is the same in every turn. Its texts alone count: between two turns clients write a text as a string or as parts, and
  * move their cache marks. Work is bounded, whatever was sent: the ends of a few texts.
  *
- * And what a translated conversation needs before any backend takes it (`withResults`).
+ * And what a translated conversation needs before any backend takes it (`withResults`), or its answer before a client understands it
+ * (`withRefusal`).
  */
 import { isObject, type Json, type JsonObject } from "../language/json.ts"
-import type { ToolResultPart, Turn } from "../language/prompt.ts"
+import type { ModelEvent, ModelReply, ToolResultPart, Turn } from "../language/prompt.ts"
 import type { Conversation } from "../language/request.ts"
+import type { EventEncoder } from "./format.ts"
 
 /** Where clients name a session: OpenRouter's and OpenCode's header, Codex's of all ages, Claude Code's. */
 const HEADERS = [
@@ -255,4 +257,31 @@ function resultOf({ id, results: [first, ...others] }: AskedCall): ToolResultPar
   if (first === undefined) return { type: "tool-result", callId: id, parts: NO_RESULT, isError: true }
   const more = others.filter(({ parts }) => !Bun.deepEquals(parts, first.parts)).flatMap(({ parts }) => parts)
   return { ...first, parts: [...first.parts, ...more], isError: (others.at(-1) ?? first).isError }
+}
+
+// An answer that a model or a filter refused, and that says nothing: clients of most formats show it as an empty one.
+
+const REFUSAL = "The model refused to answer, or a content filter withheld the answer."
+
+const saysSomething = ({ type, text }: { readonly type: string; readonly text?: string }): boolean =>
+  type.startsWith("tool-call") || (!type.startsWith("thinking") && text !== undefined && text !== "")
+
+/** The answer with words of its refusal where it has none. */
+export function withRefusal(reply: ModelReply): ModelReply {
+  if (reply.finish !== "content-filter" || reply.parts.some(saysSomething)) return reply
+  return { ...reply, parts: [...reply.parts, { type: "refusal", text: REFUSAL }] }
+}
+
+/** The same of a stream. */
+export function sayingRefusal(encoder: EventEncoder): EventEncoder {
+  let hasSaid = false
+  return {
+    encode(event: ModelEvent) {
+      hasSaid ||= saysSomething(event)
+      if (hasSaid || event.type !== "finish" || event.reason !== "content-filter") return encoder.encode(event)
+      hasSaid = true
+      return [...encoder.encode({ type: "refusal-delta", text: REFUSAL }), ...encoder.encode(event)]
+    },
+    ...(encoder.position && { position: encoder.position.bind(encoder) }),
+  }
 }

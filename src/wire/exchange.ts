@@ -10,7 +10,7 @@ import { GatheredStream, RelayedStream, shapesFor, TranslatedStream } from "./ba
 import type { AnswerView, ClientSide, EncodedPrompt, Reply, StreamReader } from "./format.ts"
 import { withEfforts } from "./body.ts"
 import { adaptMessages } from "./chat/messages-in.ts"
-import { withResults } from "./conversation.ts"
+import { sayingRefusal, withRefusal, withResults } from "./conversation.ts"
 import { continuedBody } from "./messages/server-tools.ts"
 import {
   type BackendModel,
@@ -167,14 +167,21 @@ abstract class ExchangeReader {
     const reply = backend.readReply(body, { model, includeUsage })
     if (reply instanceof Failure) return reply
     const answer = backend.decodeReply(reply, this.prompt)
-    return answer instanceof Failure ? answer : { ...reply, body: this.client.encodeReply(answer, view) }
+    if (answer instanceof Failure) return answer
+    return { ...reply, body: this.client.encodeReply(this.#isTold ? answer : withRefusal(answer), view) }
   }
 
   streamReader(view: AnswerView): StreamReader {
     const { backend } = this.protocol.format
     if (this.prompt === undefined) return new RelayedStream(backend.stream(view), shapesFor(this.client.endpoint, view))
     const stream = backend.stream({ ...view, includeUsage: true }, this.prompt)
-    return new TranslatedStream(stream, this.client.eventEncoder(view))
+    const encoder = this.client.eventEncoder(view)
+    return new TranslatedStream(stream, this.#isTold ? encoder : sayingRefusal(encoder))
+  }
+
+  /** Whether a client understands a refusal without words. */
+  get #isTold(): boolean {
+    return this.client.refusesByReason === true
   }
 
   gather(mostLength: number): GatheredStream {

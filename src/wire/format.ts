@@ -45,6 +45,8 @@ export interface ClientSide {
   encodeRequest(request: ModelRequest, forwarding: Forwarding): JsonObject
   /** The request for a backend of another format. `request.body` has passed `decodeRequest`. */
   decodePrompt(request: ModelRequest): Prompt | Failure
+  /** A refusal is told by its reason, and needs no words. */
+  readonly refusesByReason?: boolean
   eventEncoder(view: AnswerView): EventEncoder
   encodeReply(reply: ModelReply, view: AnswerView): JsonObject
   /**

@@ -288,6 +288,7 @@ export const messagesFormat: ClientFormat = {
     decodeRequest,
     encodeRequest,
     decodePrompt,
+    refusesByReason: true,
     eventEncoder,
     encodeReply,
     streamFailure,
