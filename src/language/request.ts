@@ -27,12 +27,27 @@ export const isImage = ({ type }: JsonObject): boolean => IMAGES.includes(type)
 /** An SVG that is sent as a file is read as text. */
 const IMAGE_FILE = /^(?:data:)?image\/(?!svg)/i
 
-/** Whether a part is an image, or a file that its sender calls one. A model without vision takes neither. */
+/** How PNG, JPEG, GIF and WebP begin in base64, behind a type that says nothing or none at all. */
+const IMAGE_DATA =
+  /^(?:data:(?:application\/octet-stream)?(?:;[^,]{0,64})?,)?(?:iVBORw0KGgo|\/9j\/|R0lGOD|UklGR.{7}RUJQ)/
+const IMAGE_NAME = /\.(?:png|jpe?g|gif|webp)(?:[?#]|$)/i
+
+/** Whether a part is an image, or a file that its sender calls one, or that begins as one. A model without vision takes none of them. */
 export function holdsImage(part: JsonObject): boolean {
-  const { source, file, file_data: data } = part
-  const called = isObject(source) ? source["media_type"] : isObject(file) ? file["file_data"] : data
-  return isImage(part) || (typeof called === "string" && IMAGE_FILE.test(called))
+  const { source, file, file_data: data, file_url: address } = part
+  const from = isObject(source) ? source : {}
+  const { media_type: called = "" } = from
+  const sent = isObject(file) ? file["file_data"] : (data ?? (isUntyped(called) ? from["data"] : called))
+  return (
+    isImage(part) ||
+    matches(sent, IMAGE_FILE) ||
+    matches(sent, IMAGE_DATA) ||
+    matches(address ?? from["url"], IMAGE_NAME)
+  )
 }
+
+const isUntyped = (called: Json): boolean => called === "" || called === null || called === "application/octet-stream"
+const matches = (text: Json | undefined, pattern: RegExp): boolean => typeof text === "string" && pattern.test(text)
 
 /** Which field of a part holds its image or its file; one that is not named is its own place. */
 const PLACES: Readonly<Record<string, string>> = {

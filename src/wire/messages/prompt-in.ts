@@ -38,6 +38,8 @@ export function decodePrompt({ body }: ModelRequest): Prompt | Failure {
   if (sampling instanceof Failure) return sampling
   const reasoning = decodeReasoning(body)
   if (reasoning instanceof Failure) return reasoning
+  const output = decodeOutput(body)
+  if (output instanceof Failure) return output
   return {
     instructions: decodeText(body["system"]),
     turns,
@@ -45,7 +47,7 @@ export function decodePrompt({ body }: ModelRequest): Prompt | Failure {
     ...choice,
     stopSequences,
     sampling,
-    output: decodeOutput(body),
+    output,
     reasoning,
   }
 }
@@ -112,11 +114,17 @@ function decodeReasoning(body: JsonObject): Reasoning | undefined | Failure {
 const OFF: readonly Json[] = ["disabled", "between_tools"]
 
 /** `output_format` is what it was called while it was new. */
-function decodeOutput(body: JsonObject): OutputFormat | undefined {
+function decodeOutput(body: JsonObject): OutputFormat | undefined | Failure {
   const config = isObject(body["output_config"]) ? body["output_config"] : {}
   const format = present(config["format"]) ? config["format"] : body["output_format"]
-  if (!isObject(format) || format["type"] !== "json_schema" || !isObject(format["schema"])) return undefined
-  return { kind: "schema", name: undefined, description: undefined, schema: format["schema"], strict: undefined }
+  if (!isObject(format)) return undefined
+  const { type, schema } = format
+  if (type !== "json_schema") {
+    const message = `'output_config.format' of type ${shown(type)} is not served; send a 'json_schema'.`
+    return new Failure("request.unsupported_feature", { message })
+  }
+  if (!isObject(schema)) return misshapen(`'output_config.format.schema' is ${shown(schema)}; it must be an object.`)
+  return { kind: "schema", name: undefined, description: undefined, schema, strict: undefined }
 }
 
 // Content blocks as parts of the neutral language. The request's shape has been checked; what a block of a known type

@@ -77,7 +77,7 @@ export function decodeRequest(
   if (refusal) return refusal
 
   const features = new Set<Feature>(tools.features)
-  if (input.parts.some(holdsImage)) features.add("vision")
+  if (input.parts.some(holdsImage) || input.items.some(isMadeImage)) features.add("vision")
   if (format?.["type"] === "json_schema") features.add("structured_outputs")
   const known = filterFields(body, RESPONSES_FIELDS, allowance)
   if (isEmpty(known.body["input"])) return empty("'input' has no item that is served.")
@@ -149,13 +149,15 @@ function refuseNotServed(body: JsonObject, input: Input, background: boolean): F
   return checkServiceTier(body)
 }
 
+const isMadeImage = ({ type }: JsonObject): boolean => type === "image_generation_call"
+
 /**
  * A reference may leave its type out: then it is an id and nothing else that would tell what it is. An image that was made
  * earlier is one too where it comes without its data (https://platform.openai.com/docs/guides/image-generation).
  */
 const isReference = (item: JsonObject): boolean =>
   item["type"] === "item_reference" ||
-  (item["type"] === "image_generation_call" && !filled(item["result"])) ||
+  (isMadeImage(item) && !filled(item["result"])) ||
   (!present(item["type"]) && !present(item["role"]) && present(item["id"]))
 
 // The input of a responses request: a text, or items. Messages are checked; what other items hold is the format's
