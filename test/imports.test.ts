@@ -17,7 +17,7 @@ const ranks: readonly (readonly string[])[] = [
   ["actors/key-limits.ts"],
   ["actors/key-record.ts"],
   ["actors/account.ts", "actors/key.ts", "actors/ledger.ts", "actors/run.ts", "actors/slots.ts"],
-  ["src/event-stream.ts", "src/failure", "src/config.ts", "src/every.ts", "src/legal", "src/log.ts"],
+  ["src/event-stream.ts", "src/failure", "src/config.ts", "src/legal", "src/log.ts"],
   ["src/language", "src/own-process.ts"],
   ["src/search", "src/pdf"],
   ["src/catalogue", "src/wire", "src/simulator"],

@@ -212,3 +212,25 @@ export const sleep = (clock: Clock, delayMs: number): Promise<void> =>
 
 /** Randomness, handed in: a number in [0, 1). */
 export type Random = () => number
+
+/** Again and again with a pause between, never two at once. Stopping waits for the one under way. Milliseconds. */
+export function every(pauseMs: number, work: () => Promise<void>, atOnce = false): { stop(): Promise<void> } {
+  let current = Promise.resolve()
+  let timer: ReturnType<typeof setTimeout> | undefined
+  let over = false
+  const later = () => {
+    if (over) return
+    timer = setTimeout(() => {
+      current = work().then(later)
+    }, pauseMs)
+  }
+  if (atOnce) current = work().then(later)
+  else later()
+  return {
+    async stop() {
+      over = true
+      clearTimeout(timer)
+      await current
+    },
+  }
+}

@@ -6,7 +6,7 @@
  * in silence what somebody did on purpose. What the file would have changed is told, line by line.
  */
 import type { Rates } from "../../actors/money/price.ts"
-import { type BackendFormat, passRule, setProblem, TRANSLATED } from "../language/request.ts"
+import { type BackendFormat, passRule, TRANSLATED } from "../language/request.ts"
 import { costProblems } from "./exchange.ts"
 import {
   type AliasSeed,
@@ -17,6 +17,7 @@ import {
   shown,
   type UpstreamSeed,
 } from "./schema.ts"
+import { setProblem } from "./set-fields.ts"
 
 export function referenceProblems(file: string, catalogue: CatalogueFile): CatalogueProblem[] {
   const models = new Map(catalogue.models.map((model) => [model.model, model]))

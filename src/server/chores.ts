@@ -3,12 +3,12 @@
  * interval (`EXCHANGE_RATES_FROM`). An invalid source changes nothing. A rate that moved too much is not applied either, because
  * a person must look at it. Both are logged and counted in a metric. Time and bytes are bounded.
  */
+import { every } from "../../actors/kernel/clock.ts"
 import { microToRupiah } from "../../actors/money/micro.ts"
 import { Announcements } from "../accounts/announcement-mails.ts"
 import { Deliveries } from "../accounts/deliveries.ts"
 import { ownerMailSender, smtpMailer } from "../accounts/owner-mail.ts"
 import { isLargeStep, readExchangeRates } from "../catalogue/exchange.ts"
-import { every } from "../every.ts"
 import { firstRequestId } from "../http/edge.ts"
 import type { Log } from "../log.ts"
 import { alertStore } from "../store/alerts.ts"

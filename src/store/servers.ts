@@ -6,8 +6,7 @@
  * would be lost. Of several servers all are asked, at the start, when a connection is lost, and every second; when a
  * higher timeline shows up, what is connected to an older one is cut at once.
  */
-import { systemClock } from "../../actors/kernel/clock.ts"
-import { every } from "../every.ts"
+import { systemClock, every } from "../../actors/kernel/clock.ts"
 import type { Log } from "../log.ts"
 import {
   Connection,

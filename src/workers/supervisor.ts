@@ -2,7 +2,7 @@
  * One command, several processes on one port: starts them, starts again what ends, replaces them one after the other, and stops
  * them. A worker is the whole gateway; this process takes no call and knows no money. Times in milliseconds.
  */
-import { every } from "../every.ts"
+import { every } from "../../actors/kernel/clock.ts"
 import { counting, type Log } from "../log.ts"
 import { type Answers, CombinedMetrics, type Question, WORKER_VARIABLE, WorkerProcess } from "./worker-process.ts"
 
