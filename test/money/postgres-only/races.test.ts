@@ -11,7 +11,7 @@ import { micro } from "../../../actors/money/micro.ts"
 import { LedgerActor } from "../../../src/gateway/actors.ts"
 import { withdrawKept } from "../../../src/gateway/settle.ts"
 import { accountStore } from "../../../src/store/accounts.ts"
-import type { Database } from "../../../src/store/database.ts"
+import { type Database, openDatabase } from "../../../src/store/database.ts"
 import { growLease } from "../../../src/store/leases.ts"
 import { ledgerStore } from "../../../src/store/ledger.ts"
 import { directConnection, openTestDatabase, type TestDatabase } from "../../store/harness.ts"
@@ -68,7 +68,9 @@ test("a statement that would open a lease, and one that enlarges it, wait for ea
   const processId = await books.process()
   // With a neighbour the first one leaves something that another could take.
   await books.process()
-  const once: Database = { ...target.db, run: (statement) => target.db.run(statement, { retry: false }) }
+  // However long each lock is held here.
+  const patient = openDatabase({ url: target.url, connections: 3, lockWaitMs: 0, patience: () => 10 })
+  const once: Database = { ...patient, run: (statement) => patient.run(statement, { retry: false }) }
   const grow = () => growLease(once, processId, accountId, micro(100n), 0)
   const first = await holding(accountId)
   const answers = [grow()]
@@ -86,6 +88,7 @@ test("a statement that would open a lease, and one that enlarges it, wait for ea
   const opened = { lease: { granted: 500n }, more: true }
   expect(await Promise.all(answers)).toMatchObject([opened, opened, opened])
   expect(await books.balance(accountId)).toEqual({ posted: 1_000n, leased: 500n })
+  await patient.close()
 })
 
 test("a batch that is sent again while its first sending is still at work is booked once", async () => {
