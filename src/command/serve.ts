@@ -260,7 +260,7 @@ const banner = (url: string, { email, password, key }: Demo, simulated: boolean)
 
   demo account   ${email} / ${password}
   dashboard      ${url}/dashboard
-  balance        Rp ${BALANCE_RP.toLocaleString("id-ID")} at first
+  balance        Rp ${BALANCE_RP.toLocaleString("en")} at first
   API key        ${key}
 
   Try it:
