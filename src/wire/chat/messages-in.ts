@@ -1,7 +1,9 @@
 /**
- * The messages of a chat request, into instructions and turns, and for backends that refuse some. A run of tool messages is one user turn of results. The
+ * The messages of a chat request, into instructions and turns. A run of tool messages is one user turn of results. The
  * older `function_call` had no ids: a call gets one from its place in the conversation, which stays as that grows. Data URLs
  * become data, other URLs stay URLs: the gateway never fetches an address that a client names (decisions §7).
+ *
+ * Below that, the same messages as a chat backend wants them whose template refuses some (`adaptMessages`).
  */
 import { Failure } from "../../failure/failure.ts"
 import {
@@ -228,9 +230,7 @@ export function cacheMark(part: JsonObject): CacheMark | undefined {
   return { ttl: typeof mark.ttl === "string" ? mark.ttl : undefined }
 }
 
-// Messages as backends take them whose templates refuse what others take (catalogue `needs`).
-
-/** Messages that nothing is changed in stay the very same. */
+/** As a backend wants them whose template refuses what others take (catalogue `needs`). A message that needs no change is the same object. */
 export function adaptMessages(messages: Json | undefined, needs: readonly Need[]): Json | undefined {
   if (!Array.isArray(messages)) return messages
   let all: readonly Json[] = messages
