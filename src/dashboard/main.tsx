@@ -1,5 +1,12 @@
 /** The whole dashboard: session, language, page, and the frame without navigation of the pages for visitors. */
-import { MutationCache, QueryCache, QueryClient, QueryClientProvider, useQuery } from "@tanstack/react-query"
+import {
+  MutationCache,
+  notifyManager,
+  QueryCache,
+  QueryClient,
+  QueryClientProvider,
+  useQuery,
+} from "@tanstack/react-query"
 import { type ComponentType, type ReactNode, type Ref, StrictMode, useEffect, useRef } from "react"
 import { createRoot } from "react-dom/client"
 import { Link, Redirect, Route, Router, Switch, useLocation, useSearch } from "wouter"
@@ -26,6 +33,9 @@ const onAuthError = (error: Error) => {
   const signedIn = client.getQueryState(accountQuery.queryKey)?.status === "success"
   if (signedIn && (isSignedOut(error) || isElsewhere(error))) void client.invalidateQueries(accountQuery)
 }
+// By itself it waits for a timer, until which React puts back what a field said before. A second key pressed meanwhile would count
+// from there.
+notifyManager.setScheduler(queueMicrotask)
 const client: QueryClient = new QueryClient({
   queryCache: new QueryCache({
     onError: (error, { queryKey }) => {
