@@ -9,7 +9,7 @@ beforeAll(async () => {
   gateway = await startTestGateway()
   // More than sockets take on their way: some 60 MB.
   await gateway.sql`insert into audit_log (request_id, action, subject, reason)
-    select 'req_long' || n, 'model.retired', 'm', repeat('x', 500) from generate_series(1, 100000) n`
+    select 'req_long' || n, 'model.retired', 'm', repeat('x', 5000) from generate_series(1, 10000) n`
 })
 afterAll(() => gateway[Symbol.asyncDispose]())
 
