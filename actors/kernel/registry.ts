@@ -94,6 +94,11 @@ export class Registry<Command> {
     for (const actor of this.#actors.values()) actor.tell(command)
   }
 
+  /** Whether an ask would find its actor, one that is starting included, and start none. */
+  has(id: string): boolean {
+    return this.#actors.has(id)
+  }
+
   /** Of all actors that are there. */
   get ids(): string[] {
     return [...this.#actors.keys()]

@@ -4,9 +4,11 @@
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
 import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from "../../actors/key-record.ts"
 import { microToJson, sumToJson } from "../../actors/money/micro.ts"
+import { isLoopbackNetwork, networkOf, siteOf } from "../../actors/network.ts"
 import { unreachable } from "../../actors/unreachable.ts"
 import { apiKeyId, checkApiKey, hashSessionToken, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
 import { Failure, retryAfter } from "../failure/failure.ts"
+import { turns } from "../store/gate.ts"
 import type { Actors } from "./actors.ts"
 import { pagesOf } from "./eligibility.ts"
 import { endedKey, ofParent } from "./purses.ts"
@@ -114,11 +116,29 @@ function callerFrom(
     return new Failure(sent.startsWith(TOKEN_PREFIX) ? "auth.management_token" : "auth.api_key_invalid")
   const secret = apiKeyId(key)
   const counting = { secret, counted, origin }
-  const first = actors.keys.count(secret, counting)
+  const first = actors.keys.has(secret) ? actors.keys.count(secret, counting) : lookUp(actors, counting, secret)
   if (first instanceof Promise || (!(first instanceof Failure) && first.kind === "moved")) {
     return authenticateMoved(actors, counting, secret, first)
   }
   return callerOf(actors, counting, secret, first)
+}
+
+/**
+ * Of one network so many keys are looked up at once that have no actor yet, as sessions are: a key that nobody has is of no account
+ * that it could wait in the line of. Nobody is refused, for a customer's thousand keys may all call right after a start. Loopback is
+ * not counted, as with sign-ups.
+ */
+const LOOK_UPS_AT_ONCE = 16
+const lookUps = turns({
+  atOnce: LOOK_UPS_AT_ONCE,
+  most: Infinity,
+  refused: () => new Failure("gateway.capacity", { retryAfterS: 1 }),
+})
+
+function lookUp(actors: Actors, counting: Counting, secret: string): MaybePromise<CountReply | Failure> {
+  const count = async () => await actors.keys.count(secret, counting)
+  const network = networkOf(counting.origin?.address ?? "")
+  return isLoopbackNetwork(network) ? count() : lookUps(siteOf(network), count)
 }
 
 /** A rotated key has several secrets and one actor: one window and one budget. */

@@ -70,6 +70,9 @@ export class KeyActors extends LeasingActors {
     this.#clock = clock
   }
 
+  has(keyHash: string): boolean {
+    return this.#registry.has(keyHash)
+  }
   count(keyHash: string, call: Counting): MaybePromise<CountReply | Failure> {
     const ask = actorAsk<CountReply>()
     return this.#registry.askWith(keyHash, ask, { type: "count", call, reply: ask.reply })

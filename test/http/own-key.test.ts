@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, spyOn, test } from "bun:test"
 import { Accounts } from "../../src/accounts/accounts.ts"
-import { createSessionToken, createToken } from "../../src/accounts/bearer-tokens.ts"
+import { createApiKey, createSessionToken, createToken } from "../../src/accounts/bearer-tokens.ts"
 import { Children } from "../../src/accounts/children.ts"
 import { KeyActors, RunActors } from "../../src/gateway/leasing-actors.ts"
 import { type Person, startTestGateway, type TestGateway } from "../gateway/harness.ts"
@@ -195,6 +195,11 @@ const strangers = {
     token: createToken,
     held: () => holding(Children.prototype, "authenticate"),
   },
+  keys: {
+    path: "/v1/balance",
+    token: createApiKey,
+    held: () => holding(KeyActors.prototype, "count"),
+  },
 }
 
 test.each(Object.entries(strangers))(
@@ -237,4 +242,24 @@ test("who is known already is looked up again at once, whoever of the same netwo
   expect(await looking.begun(18)).toBe(18)
   looking.open()
   for (const { status } of await Promise.all(crowd)) expect(status).toBe(401)
+})
+
+test("a key that has called waits for no stranger of its network, and every one of a customer's hundred new keys is served", async () => {
+  const person = await gateway.person(10_000)
+  const keys = await keysOf(person, 101)
+  const [known = "", ...others] = keys
+  const address = { [FROM]: "198.51.100.20" }
+  const balance = (key: string) =>
+    fetch(`${gateway.url}/v1/balance`, { headers: { authorization: `Bearer ${key}`, ...address } })
+  expect((await balance(known)).status).toBe(200)
+  const looking = holding(KeyActors.prototype, "count")
+  const crowd = Array.from({ length: 40 }, () => balance(createApiKey()))
+  expect(await looking.begun(16)).toBe(16)
+  // From here on nobody else is held.
+  looking[Symbol.dispose]()
+  expect((await balance(known)).status).toBe(200)
+  const asking = others.map(balance)
+  looking.open()
+  for (const { status } of await Promise.all(crowd)) expect(status).toBe(401)
+  for (const { status } of await Promise.all(asking)) expect(status).toBe(200)
 })
