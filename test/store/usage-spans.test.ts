@@ -22,9 +22,9 @@ function draw(below: number): number {
   return Math.floor((state / 0x80000000) * below)
 }
 
-/** From the day before a month that is over on, for forty days, by UTC. */
-const now = new Date()
-const FIRST = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - 2, 1) - DAY_MS
+/** From the day before a month that is over on, for forty days, by UTC. The month after it is over too, everywhere and for some time. */
+const monthOf = new Date(Date.now() - 2 * DAY_MS)
+const FIRST = Date.UTC(monthOf.getUTCFullYear(), monthOf.getUTCMonth() - 2, 1) - DAY_MS
 const LENGTH = 40 * DAY_MS
 
 function drawnCall(n: number) {
@@ -153,7 +153,7 @@ const ZONES = [
 const RANGES = [
   [FIRST, FIRST + LENGTH],
   [FIRST - 50 * DAY_MS, Date.now()],
-  [Date.UTC(now.getUTCFullYear() - 1, 11, 1), Date.UTC(now.getUTCFullYear(), 11, 1)],
+  [Date.UTC(monthOf.getUTCFullYear() - 1, 11, 1), Date.UTC(monthOf.getUTCFullYear(), 11, 1)],
   [FIRST + 2.21 * DAY_MS, FIRST + 33.9 * DAY_MS],
   [FIRST + 5 * DAY_MS + 10 * 60_000, FIRST + 5 * DAY_MS + 50 * 60_000],
 ] as const
