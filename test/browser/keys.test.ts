@@ -264,7 +264,7 @@ test("of many keys all that work are shown, and the revoked ones as they are ask
   const person = await gateway.person()
   await gateway.sql`
     insert into api_keys (id, account_id, name, key_hash, prefix, last4, revoked_at)
-    select 'key_many' || n, ${person.accountId}, 'Kunci ' || n, sha256(('many' || n)::bytea), 'sk-loket-many', 'last',
+    select 'key_' || n || ${person.accountId}, ${person.accountId}, 'Kunci ' || n, sha256((${person.accountId} || n)::bytea), 'sk-loket-many', 'last',
       case when n > 130 then now() end
     from generate_series(1, 420) n`
   await using visit = await world.visit({ person })

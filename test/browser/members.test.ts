@@ -179,12 +179,13 @@ test("an invitation for another address says so, and a dead one too", async () =
 
 test("a visitor signs up by the link and is led back to it", async () => {
   const owner = await named("third@example.com")
-  const path = await invite(owner, "newcomer@example.com", "developer")
+  const email = `newcomer-${crypto.randomUUID().slice(0, 8)}@example.com`
+  const path = await invite(owner, email, "developer")
   await using visit = await world.visit({ language: "en" })
   const { page } = visit
   await page.goto(`${world.gateway.url}/dashboard/${path}`)
   await page.getByRole("link", { name: "Create an account" }).click()
-  await page.getByLabel("E-mail address").fill("newcomer@example.com")
+  await page.getByLabel("E-mail address").fill(email)
   await page.getByLabel("Password", { exact: true }).fill("correct horse battery")
   await page.getByRole("button", { name: "Sign up" }).click()
   await page.getByRole("button", { name: "Accept the invitation" }).click()
@@ -370,11 +371,11 @@ test("who is a member of as many accounts as may be is told that, and not that t
   const path = await invite(owner, "everywhere@example.com", "viewer")
   const { sql } = world.gateway
   for (let count = 0; count < 50; count++) {
-    const id = `acc_elsewhere${count}`
+    const id = `acc_${crypto.randomUUID()}`
     await sql`insert into accounts (id, email, password_hash) values (${id}, ${`${id}@example.com`}, '')`
     await sql`
       insert into members (account_id, member_id, role, invited_by, invitation_hash)
-      values (${id}, ${person.accountId}, 'viewer', ${id}, ${new Uint8Array([count])})`
+      values (${id}, ${person.accountId}, 'viewer', ${id}, ${crypto.getRandomValues(new Uint8Array(16))})`
   }
   await using visit = await world.visit({ person, language: "en" })
   const { page } = visit

@@ -565,7 +565,7 @@ describe("the list", () => {
       values (${owner.accountId}, '2026-06-30T20:00Z', ${SMALL}, ${keyId}, 'chat', 'ok', 1, 1, 1, 0, 0, 1, 0)`
     await world.gateway
       .sql`insert into archives (name, from_call, until_call, until_at, records, charge_micro, absorbed_micro, bytes, sha256)
-      values ('usage_2026_06', '', '', '2026-07-01', 0, 0, 0, 0, '')`
+      values ('usage_2026_06', '', '', '2026-07-01', 0, 0, 0, 0, '') on conflict do nothing`
     await using visit = await world.visit({ person: owner, size: "phone", language: "id" })
     await visit.open("/usage?from=2026-07-01&to=2026-07-31")
     await visit.page.getByText(/tiba sebelum 1 Jul 2026, 07\.00 sudah diarsipkan/).waitFor()

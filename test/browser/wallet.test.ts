@@ -522,6 +522,7 @@ describe("the statement", () => {
   })
 
   test("goes back to the account's first month and no further, and is a file", async () => {
+    await world.gateway.sql`update accounts set created_at = now() where id = ${owner.accountId}`
     await using visit = await world.visit({ person: owner })
     await visit.open("/wallet/statement")
     await eventually(async () =>

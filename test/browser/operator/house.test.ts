@@ -393,6 +393,7 @@ test("freezing names what will happen, wants a reason, stops the keys, and is un
 })
 
 test("top-ups are narrowed by their state, and a payment problem is resolved with a note", async () => {
+  await world.gateway.sql`update payment_problems set resolved_at = null, resolved_by = null, note = null`
   await using visit = await world.visit({ person: world.operator })
   await visit.open("/operator/top-ups")
   await visit.page.getByText("Pending", { exact: true }).first().click()
@@ -454,7 +455,7 @@ test("an operator's filter, tags and heads use the product's words", async () =>
 test("a long reason in the audit log leaves room for who gave it and for what it is about", async () => {
   await world.gateway.sql`
     insert into audit_log (request_id, operator_id, action, subject, reason)
-    values ('req_long', ${world.operator.accountId}, 'model.changed', 'kapal-panjang', ${"because ".repeat(60)})`
+    values (${`req_${crypto.randomUUID()}`}, ${world.operator.accountId}, 'model.changed', 'kapal-panjang', ${"because ".repeat(60)})`
   await using visit = await world.visit({ person: world.operator })
   await visit.open("/operator/audit?subject=kapal-panjang")
   for (const words of ["kapal-panjang", "operator@example.com"]) {
@@ -470,7 +471,7 @@ test("a long reason in the audit log leaves room for who gave it and for what it
 test("a long value in the audit log does not break the names of fields", async () => {
   const transfer = `adjustment:acc_${"W".repeat(21)}:cmd_${"W".repeat(21)}`
   await world.gateway.sql`
-    insert into audit_log (request_id, action, subject, before, after) values ('req_wide', 'account.adjusted', 'acc_wide',
+    insert into audit_log (request_id, action, subject, before, after) values (${`req_${crypto.randomUUID()}`}, 'account.adjusted', 'acc_wide',
       '{"balance_micro":0}', jsonb_build_object('balance_micro', 5000000, 'transfer', ${transfer}::text))`
   await using visit = await world.visit({ person: world.operator, language: "id" })
   await visit.open("/operator/audit?subject=acc_wide")
