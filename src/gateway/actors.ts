@@ -9,6 +9,7 @@ import type { LedgerCommand, LedgerView, Opening, Settled, Settlement } from "..
 import { type Share, whole } from "../../actors/lease.ts"
 import type { AcquireReply, SlotCaller, SlotsCommand, SlotsForecast, SlotsView } from "../../actors/slots.ts"
 import type { Failure } from "../failure/failure.ts"
+import type { turns } from "../store/gate.ts"
 import { actorAsk } from "./lease-driver.ts"
 import type { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
 import type { Clock, Timer } from "../../actors/kernel/clock.ts"
@@ -134,8 +135,12 @@ interface Mailboxes {
   readonly oldestMs: number
 }
 
+/** What keys without an actor wait in, by networks (authenticate.ts). */
+export type LookUps = ReturnType<typeof turns>
+
 export interface Actors {
   readonly keys: KeyActors
+  readonly lookUps: LookUps
   readonly runs: RunActors
   readonly accounts: AccountActors
   readonly breakers: BreakerActors

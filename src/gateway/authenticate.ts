@@ -2,6 +2,7 @@
  * Who calls: the key from either header, its actor's count of the call, the key's state (decisions §4.2–4), and its limits.
  */
 import { andThen, type MaybePromise } from "../../actors/kernel/actor.ts"
+import type { Clock } from "../../actors/kernel/clock.ts"
 import type { Counting, CountReply, KeyRecord, KeyView, Origin, ParentKey } from "../../actors/key-record.ts"
 import { microToJson, sumToJson } from "../../actors/money/micro.ts"
 import { isLoopbackNetwork, networkOf, siteOf } from "../../actors/network.ts"
@@ -9,7 +10,7 @@ import { unreachable } from "../../actors/unreachable.ts"
 import { apiKeyId, checkApiKey, hashSessionToken, TOKEN_PREFIX } from "../accounts/bearer-tokens.ts"
 import { Failure, retryAfter } from "../failure/failure.ts"
 import { turns } from "../store/gate.ts"
-import type { Actors } from "./actors.ts"
+import type { Actors, LookUps } from "./actors.ts"
 import { pagesOf } from "./eligibility.ts"
 import { endedKey, ofParent } from "./purses.ts"
 
@@ -125,20 +126,24 @@ function callerFrom(
 
 /**
  * Of one network so many keys are looked up at once that have no actor yet, as sessions are: a key that nobody has is of no account
- * that it could wait in the line of. Nobody is refused, for a customer's thousand keys may all call right after a start. Loopback is
- * not counted, as with sign-ups.
+ * that it could wait in the line of. A customer's thousand keys may all call right after a start, so any number waits, for as long
+ * as an actor's start may take. Loopback is not counted, as with sign-ups.
  */
 const LOOK_UPS_AT_ONCE = 16
-const lookUps = turns({
-  atOnce: LOOK_UPS_AT_ONCE,
-  most: Infinity,
-  refused: () => new Failure("gateway.capacity", { retryAfterS: 1 }),
-})
+const LOOK_UP_WAIT_MS = 5_000
+export const lookUpsOf = (clock: Clock): LookUps =>
+  turns({
+    atOnce: LOOK_UPS_AT_ONCE,
+    most: Infinity,
+    waitMs: LOOK_UP_WAIT_MS,
+    clock,
+    refused: () => new Failure("dependency.database_unavailable"),
+  })
 
 function lookUp(actors: Actors, counting: Counting, secret: string): MaybePromise<CountReply | Failure> {
   const count = async () => await actors.keys.count(secret, counting)
   const network = networkOf(counting.origin?.address ?? "")
-  return isLoopbackNetwork(network) ? count() : lookUps(siteOf(network), count)
+  return isLoopbackNetwork(network) ? count() : actors.lookUps(siteOf(network), count)
 }
 
 /** A rotated key has several secrets and one actor: one window and one budget. */

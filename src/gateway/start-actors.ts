@@ -20,6 +20,7 @@ import type { Log } from "../log.ts"
 import type { ActorStore } from "../store/leases.ts"
 import { DatabaseUnavailable } from "../store/database.ts"
 import { type Actors, GateActor, LedgerActor, ModelActors } from "./actors.ts"
+import { lookUpsOf } from "./authenticate.ts"
 import { AccountActors, BreakerActors, KeyActors, RunActors } from "./leasing-actors.ts"
 import {
   leaseDriver,
@@ -168,6 +169,7 @@ export function startActors(parts: ActorsParts): Actors {
   const singles = [gateActor, ledgerActor]
   return {
     keys: keyActors,
+    lookUps: lookUpsOf(clock),
     runs: new RunActors(runs, (accountId) => parts.store.mayOpenRun(accountId, clock.now())),
     accounts: accountActors,
     breakers: breakerActors,

@@ -7,7 +7,7 @@
  * Then who holds a lock that a statement waits for, so that the log names whom an operator has to end. Looked for on a
  * connection of its own, because those of a pool may all be waiting. And turns, by which one account leaves places to others.
  */
-import { systemClock } from "../../actors/kernel/clock.ts"
+import { type Clock, systemClock } from "../../actors/kernel/clock.ts"
 import type { Failure } from "../failure/failure.ts"
 import { within } from "./connection.ts"
 import type { Servers } from "./servers.ts"
@@ -211,25 +211,42 @@ export interface TurnsOptions {
   readonly atOnce: number
   /** How many there may be, those that wait included; one over that is refused. */
   readonly most: number
+  /** Whoever has waited for so long is refused; milliseconds. Unless said, nobody is. */
+  readonly waitMs?: number
+  /** What it is waited by: the system's unless said. */
+  readonly clock?: Pick<Clock, "after">
   readonly refused: () => Failure
 }
 
 /** Work of which little is done at once under each name, in the order in which it came. What `isOwed` is never refused. */
-export function turns({ atOnce, most, refused }: TurnsOptions) {
-  const lines = new Map<string, { running: number; readonly waiting: (() => void)[] }>()
+export function turns({ atOnce, most, waitMs, clock = systemClock, refused }: TurnsOptions) {
+  const lines = new Map<string, { running: number; readonly waiting: Set<() => void> }>()
   return async <T>(name: string, work: () => Promise<T | Failure>, isOwed = false): Promise<T | Failure> => {
-    const line = lines.get(name) ?? { running: 0, waiting: [] }
-    if (!isOwed && line.running + line.waiting.length >= most) return refused()
+    const line = lines.get(name) ?? { running: 0, waiting: new Set() }
+    if (!isOwed && line.running + line.waiting.size >= most) return refused()
     lines.set(name, line)
     // Whoever is done gives its place to the next one.
     if (line.running < atOnce) line.running++
-    else await new Promise<void>((resolve) => line.waiting.push(resolve))
+    else if (!(await placeIn(line.waiting, clock, isOwed ? undefined : waitMs))) return refused()
     try {
       return await work()
     } finally {
-      const next = line.waiting.shift()
+      const [next] = line.waiting
       if (next !== undefined) next()
       else if (--line.running === 0) lines.delete(name)
     }
   }
 }
+
+/** Resolves with whether it came to be one's turn in time. */
+const placeIn = (waiting: Set<() => void>, clock: Pick<Clock, "after">, waitMs?: number): Promise<boolean> =>
+  new Promise((resolve) => {
+    const leave = (hasPlace: boolean) => {
+      waiting.delete(take)
+      timer?.cancel()
+      resolve(hasPlace)
+    }
+    const take = () => leave(true)
+    const timer = waitMs === undefined ? undefined : clock.after(waitMs, () => leave(false))
+    waiting.add(take)
+  })

@@ -263,3 +263,18 @@ test("a key that has called waits for no stranger of its network, and every one 
   for (const { status } of await Promise.all(crowd)) expect(status).toBe(401)
   for (const { status } of await Promise.all(asking)) expect(status).toBe(200)
 })
+
+test("where the look-ups of a network do not end, the next key of it is told after five seconds that the database is away", async () => {
+  const address = { [FROM]: "198.51.100.30" }
+  const balance = () =>
+    fetch(`${gateway.url}/v1/balance`, { headers: { authorization: `Bearer ${createApiKey()}`, ...address } })
+  using looking = holding(KeyActors.prototype, "count")
+  const crowd = Array.from({ length: 16 }, balance)
+  expect(await looking.begun(16)).toBe(16)
+  const since = performance.now()
+  const late = await balance()
+  expect(performance.now() - since).toBeGreaterThan(4_900)
+  expect([late.status, late.headers.get("x-error-code")]).toEqual([503, "dependency.database_unavailable"])
+  looking.open()
+  for (const { status } of await Promise.all(crowd)) expect(status).toBe(401)
+})

@@ -1,5 +1,6 @@
 import { expect, test } from "bun:test"
-import { Gate, type Pass } from "../../src/store/gate.ts"
+import { Failure } from "../../src/failure/failure.ts"
+import { Gate, type Pass, turns } from "../../src/store/gate.ts"
 
 const inside = (entry: Pass | string): Pass => {
   if (typeof entry === "string") throw new Error(`refused: ${entry}`)
@@ -84,4 +85,46 @@ test("a closed gate refuses those in line and those to come, and waits for those
   expect(closed).toBe(false)
   pass[Symbol.dispose]()
   await closing
+})
+
+test("of one name so many run at once, in order of arrival; one over those that may wait is refused, and what is owed never", async () => {
+  const refusal = new Failure("gateway.capacity")
+  const inTurn = turns({ atOnce: 2, most: 3, refused: () => refusal })
+  const order: string[] = []
+  const ends: (() => void)[] = []
+  const work = (what: string) => () => {
+    order.push(what)
+    return new Promise<string>((resolve) => ends.push(() => resolve(what)))
+  }
+  const [a, b, c] = ["a", "b", "c"].map((what) => inTurn("one", work(what)))
+  const other = inTurn("another", work("other"))
+  expect(await inTurn("one", work("too many"))).toBe(refusal)
+  const owed = inTurn("one", work("owed"), true)
+  expect(order).toEqual(["a", "b", "other"])
+  for (const answer of [a, b, other, c, owed]) {
+    ends.shift()?.()
+    await answer
+  }
+  expect(order).toEqual(["a", "b", "other", "c", "owed"])
+})
+
+test("whoever has waited for too long is refused, what is owed is not, and the place goes to who still waits", async () => {
+  const refusal = new Failure("gateway.capacity")
+  const inTurn = turns({ atOnce: 1, most: Infinity, waitMs: 100, refused: () => refusal })
+  const holding = Promise.withResolvers<string>()
+  const held = inTurn("one", () => holding.promise)
+  const begun: string[] = []
+  const work = (what: string) => async () => {
+    begun.push(what)
+    return what
+  }
+  const late = inTurn("one", work("late"))
+  const owed = inTurn("one", work("owed"), true)
+  expect(await late).toBe(refusal)
+  const inTime = inTurn("one", work("in time"))
+  holding.resolve("held")
+  expect(await Promise.all([held, owed, inTime])).toEqual(["held", "owed", "in time"])
+  expect(begun).toEqual(["owed", "in time"])
+  // The line is as new: a place is free at once.
+  expect(await inTurn("one", work("next"))).toBe("next")
 })

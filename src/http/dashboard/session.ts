@@ -65,7 +65,9 @@ export function inTurn<T>(
  * that nobody has is of no account that it could wait in the line of. Loopback is not counted, as with sign-ups.
  */
 const LOOK_UPS_AT_ONCE = 16
-const lookUps = turns({ atOnce: LOOK_UPS_AT_ONCE, most: MOST, refused })
+/** While the database is away each of them takes until its own deadline. */
+const LOOK_UP_WAIT_MS = 5_000
+const lookUps = turns({ atOnce: LOOK_UPS_AT_ONCE, most: MOST, waitMs: LOOK_UP_WAIT_MS, refused })
 /** Requests of somebody: who that is now is looked up again for as long as they are answered. */
 const known = new WeakSet<Request>()
 
