@@ -20,7 +20,11 @@ async function told({ draining = new AbortController().signal, ...found }: Ended
   const active = { kind: "active", record: { keyId: "key_1", accountId: "acc_1" } }
   const { key, account = new Failure("auth.account_deleted") } = { key: open, ...found }
   const runs = new DryRuns({
-    ports: { draining, clock: new VirtualClock(), actors: { keys: { count: () => active, view: () => ({}) } } },
+    ports: {
+      draining,
+      clock: new VirtualClock(),
+      actors: { keys: { has: () => true, count: () => active, view: () => ({}) } },
+    },
     accounts: { account: async () => account },
     keys: { read: async () => key },
     share: () => whole,

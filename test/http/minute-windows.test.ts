@@ -40,7 +40,7 @@ test("dry runs of 10,000 keys are counted; of the next one's the key that had on
     ports: {
       draining: new AbortController().signal,
       clock: new VirtualClock(),
-      actors: { keys: { count: active, view: () => ({}) } },
+      actors: { keys: { has: () => true, count: active, view: () => ({}) } },
     },
     accounts: { account: never },
     keys: { read: never },
