@@ -58,7 +58,7 @@ test("no balance of a hundred million is cut off, however wide the window is", a
   await gateway.topUp(rich, 49_999_999)
   await gateway.sql`
     insert into transfers (idempotency_key, debit_account, credit_account, amount_micro, reason, created_at)
-    values ('adjustment:before', ${rich.accountId}, 'house:adjustments', 19051716050000, 'adjustment', now())`
+    values (${`adjustment:before:${rich.accountId}`}, ${rich.accountId}, 'house:adjustments', 19051716050000, 'adjustment', now())`
   await using visit = await world.visit({ person: rich, language: "id" })
   const { page } = visit
   for (const path of ["/", "/wallet", "/wallet/statement", "/usage"]) {

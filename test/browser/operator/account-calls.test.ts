@@ -77,7 +77,7 @@ test("an account's keys are shown to the last one, and freezing counts those tha
   const person = await gateway.person()
   const { id } = await gateway.key(person, { name: "lama" })
   await gateway.sql`insert into api_keys select r.* from api_keys k, generate_series(1, 119) n, lateral jsonb_populate_record(k,
-    jsonb_build_object('id', 'key_more' || n, 'key_hash', 'more' || n)) r where k.id = ${id}`
+    jsonb_build_object('id', k.id || '_' || n, 'key_hash', k.id || '_' || n)) r where k.id = ${id}`
   await gateway.sql`update api_keys set revoked_at = now() where id = ${id}`
   await using visit = await world.visit({ person: world.operator })
   const { page } = visit
