@@ -140,7 +140,7 @@ export const lookUpsOf = (clock: Clock): LookUps =>
     refused: () => new Failure("dependency.database_unavailable"),
   })
 
-function lookUp(actors: Actors, counting: Counting, secret: string): MaybePromise<CountReply | Failure> {
+function lookUp(actors: Actors, counting: Counting, secret: string): Promise<CountReply | Failure> {
   const count = async () => await actors.keys.count(secret, counting)
   const network = networkOf(counting.origin?.address ?? "")
   return isLoopbackNetwork(network) ? count() : actors.lookUps(siteOf(network), count)
